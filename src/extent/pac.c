@@ -94,7 +94,7 @@ pac_take_ahead(pac_t *pac, size_t size) {
 		pac_wake(pac);
 	}
 	if (e == NULL) {
-		added = ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
+		added += ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
 	}
 	if (added == 0) {
 		return e;

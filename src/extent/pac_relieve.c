@@ -78,18 +78,23 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * Makes the memory of empty slabs retained (unmaps it with the option retain off), after the
- * extents that are hot or in small extent caches have gone to their slabs. Unused pages of the
- * other slabs stay: they free no address space.
+ * Makes the memory of empty slabs retained, after the extents that are hot or in small extent
+ * caches have gone to their slabs. Unused pages of the other slabs stay: they free no address
+ * space. With the option retain off unmaps it instead, and returns the number of these bytes, which
+ * may be wrong by what other threads map or unmap meanwhile; else 0.
  */
-static void
+static size_t
 pac_relieve_slabs(pac_t *pac, bool may_wait) {
 	pac_decay_t *d = &pac->decay_dirty;
-	if (unlikely(pac->hpa != NULL) && pac_pass_lock(d, may_wait) == 0) {
-		pac_flush_hot_locked(pac, d);
-		pac_pass_unlock(d);
-		pac_hpa_purge(pac, false, may_wait);
+	if (likely(pac->hpa == NULL) || pac_pass_lock(d, may_wait) != 0) {
+		return 0;
 	}
+	pac_flush_hot_locked(pac, d);
+	pac_pass_unlock(d);
+	size_t before = atomic_load_zu(&pac->mapped, MO_RELAXED);
+	pac_hpa_purge(pac, false, may_wait);
+	size_t after = atomic_load_zu(&pac->mapped, MO_RELAXED);
+	return opt_retain || after > before ? 0 : before - after;
 }
 
 /*
@@ -103,11 +108,10 @@ pac_relieve(pac_t *pac, size_t want, bool *was_busy) {
 	    &pac->retained};
 	pac_decay_t *d = &pac->decay_dirty;
 	unsigned from = pages_can_decommit() ? 3 : 0;
-	size_t gone = 0;
 	if (pac_relievable(pac) == 0) {
 		return 0;
 	}
-	pac_relieve_slabs(pac, was_busy == NULL);
+	size_t gone = pac_relieve_slabs(pac, was_busy == NULL);
 	if (pac_pass_lock(d, was_busy == NULL) == 0) {
 		/* Hooks may have been set since; from here on they cannot be. */
 		want = ehooks_are_custom(&pac->src.ehooks) ? 0 : want;

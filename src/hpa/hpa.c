@@ -443,14 +443,15 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
 static void
 hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
 	int err = pages_huge(s->addr, HSLAB_SIZE);
-	if (err == 0 && may_collapse) {
+	bool is_asked = err == 0;
+	if (is_asked && may_collapse) {
 		err = pages_collapse(s->addr, HSLAB_SIZE);
 		/* Before Linux 6.1 there is only the request for later. */
 		err = err == EINVAL ? 0 : err;
 	}
 	hpa_note_huge(h, err, now);
 	s->is_marked = true; /* even a refusal may leave a mark */
-	hpa_bring_back(h, s, err == 0, NULL);
+	hpa_bring_back(h, s, is_asked, NULL);
 }
 
 /* ------------------------------------------------------------------ ticks */

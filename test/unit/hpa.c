@@ -9,6 +9,7 @@
 #include "extent/pac_hpa.h"
 #include "extent/pac_life.h"
 #include "extent/pac_purge.h"
+#include "extent/pac_relieve.h"
 #include "hpa/hpa.h"
 #include "meta/sz.h"
 
@@ -27,6 +28,7 @@ static struct {
 	size_t purged;
 	unsigned anew; /* slabs that were mapped again in their place */
 	int fail_with; /* of making huge */
+	int fail_collapse; /* of doing so at once */
 	int advice;    /* the last one about huge pages */
 	bool is_dry;   /* the source has nothing */
 } sys;
@@ -40,9 +42,10 @@ static int
 fake_madvise(void *addr, size_t size, int advice) {
 	sys.advice = advice == MADV_HUGEPAGE || advice == MADV_NOHUGEPAGE ? advice : sys.advice;
 	if (advice == MADV_HUGEPAGE || advice == COLLAPSE) {
+		int err = advice == COLLAPSE && sys.fail_with == 0 ? sys.fail_collapse : sys.fail_with;
 		*(advice == COLLAPSE ? &sys.collapse : &sys.huge) += 1;
-		errno = sys.fail_with;
-		return sys.fail_with == 0 ? 0 : -1;
+		errno = err;
+		return err == 0 ? 0 : -1;
 	}
 	sys.nohuge += advice == MADV_NOHUGEPAGE;
 	sys.purged += advice == MADV_DONTNEED ? size >> LG_PAGE : 0;
@@ -393,6 +396,23 @@ test_huge(void) {
 	ok(sys.put == 2 && sys.marked == 2, "the source hears of marks");
 }
 
+/* The system takes the advice but has no huge page free: it may still fill the slab later. */
+static void
+test_huge_later(void) {
+	hpa_t *h = shard();
+	bool is_zeroed;
+	char *slab = take(h, HSLAB_SIZE, &is_zeroed);
+	sys.fail_collapse = EAGAIN;
+	hpa_tick(h, now + 10000 * MSEC, -1, true);
+	ok(sys.huge == 1 && sys.collapse == 1 && atomic_load_u64(&h->nhugify_failures, MO_RELAXED) == 1
+	    && hslab_of(slab)->is_huge, "one that cannot be huge at once may become it");
+	hpa_dalloc(h, slab, HSLAB_SIZE / 2);
+	is_uint(atomic_load_zu(&h->nidle, MO_RELAXED), HSLAB_NPAGES / 2,
+	    "its free pages may come back");
+	hpa_purge(h, true);
+	ok(sys.nohuge == 1 && !hslab_of(slab)->is_huge, "until a purge withdraws the advice");
+}
+
 /* ------------------------------------------------------------------ small extent caches */
 
 #define N_EXTENTS 64
@@ -647,6 +667,28 @@ child_asked(void) {
 	return done_testing();
 }
 
+/* Bytes of slabs that are unmapped count as given back: a request that failed is tried again. */
+static int
+child_relieved(void) {
+	pac_t *pac = cache_on(enabled);
+	opt_retain = false;
+	take_slab(pac);
+	for (unsigned i = 0; i < SLAB_PIECES; i++) {
+		pac_dalloc(pac, pieces[i]);
+	}
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), HSLAB_SIZE, "nothing but an empty slab");
+	is_uint(pac_relieve(pac, 1, NULL), HSLAB_SIZE, "it is given back, and counted");
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), 0, "nothing is left");
+	opt_retain = true;
+	take_slab(pac);
+	for (unsigned i = 0; i < SLAB_PIECES; i++) {
+		pac_dalloc(pac, pieces[i]);
+	}
+	size_t all = (ecache_npages(&pac->retained) << LG_PAGE) + HSLAB_SIZE;
+	is_uint(pac_relieve(pac, SIZE_MAX / 2, NULL), all, "one that became retained counts once");
+	return done_testing();
+}
+
 static void
 body(void) {
 	setup();
@@ -658,6 +700,7 @@ body(void) {
 	test_return();
 	test_purge();
 	test_huge();
+	test_huge_later();
 	test_sec();
 	test_kinds();
 	test_batch();
@@ -669,7 +712,7 @@ body(void) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"given", child_given}, {"asked", child_asked},
-		{"bound", child_bound}, {NULL, NULL}};
+		{"bound", child_bound}, {"relieved", child_relieved}, {NULL, NULL}};
 	static struct test_result r;
 	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;
 	if (!is_body) {

@@ -489,6 +489,37 @@ test_no_memory(void) {
 	ok(sys.huge > 1, "a minute later it is tried again");
 }
 
+static bool
+fault(void) {
+	return true;
+}
+
+/* A piece that is made but cannot be cut, for want of descriptors, is counted too. */
+static void
+test_no_descriptors(void) {
+	for (unsigned left = 0; left < 4; left++) {
+		edata_t *some[4];
+		now += 61 * SEC; /* a refusal has made a pause */
+		start(10000);
+		grow(2 * MIN);
+		while (piece_npages(&pac->piece) > 0 && n_got < N_MAX) {
+			grow(use() + PAGE);
+		}
+		for (unsigned i = 0; i < left; i++) {
+			some[i] = edata_cache_get(&pac->src.edata_cache);
+		}
+		base_fault_hook = fault;
+		while (edata_cache_get(&pac->src.edata_cache) != NULL) {}
+		for (unsigned i = 0; i < left; i++) {
+			edata_cache_put(&pac->src.edata_cache, some[i]);
+		}
+		pac_alloc_dense(pac, PAGE);
+		base_fault_hook = NULL;
+		is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED) - use(), pac_ndirty(pac) << LG_PAGE,
+		    "with %u descriptors what is unused is counted", left);
+	}
+}
+
 static void
 setup(void) {
 	hooks = os_hooks_real;
@@ -587,6 +618,7 @@ body(void) {
 	test_own_hooks();
 	test_slow();
 	test_no_memory();
+	test_no_descriptors();
 	os_hooks = &os_hooks_real;
 }
 
