@@ -151,23 +151,11 @@ prof_log_start(const char *path) {
 
 /* ---------------------------------------------------------------- numbers of threads and stacks */
 
-static void *
-table_alloc(void *opaque, size_t size) {
-	(void)opaque;
-	return meta_alloc(size);
-}
-
-static void
-table_free(void *opaque, void *p, size_t size) {
-	(void)opaque;
-	meta_free(p, size);
-}
-
 /* Assigns the next number to a key that has none; an error goes to table_err. */
 static void
 number_assign(htab_t *h, const void *key) {
 	if (htab_find(h, key) == NULL) {
-		int err = htab_insert(h, (void *)(uintptr_t)key, (void *)(htab_count(h) + 1));
+		int err = htab_insert(h, key, (void *)(htab_count(h) + 1));
 		alog.table_err = err != 0 ? err : alog.table_err;
 	}
 }
@@ -194,13 +182,11 @@ rec_next(const log_chunk_t **c, size_t *i) {
 static int
 numbers_make(const log_chunk_t *c) {
 	size_t i = 0;
-	alog.table_err = htab_init(&alog.threads, 4, htab_hash_ptr, htab_eq_ptr, table_alloc,
-	    table_free, NULL);
+	alog.table_err = htab_init(&alog.threads, 4, meta_alloc, meta_free);
 	if (alog.table_err != 0) {
 		return alog.table_err;
 	}
-	alog.table_err = htab_init(&alog.stacks, 8, htab_hash_ptr, htab_eq_ptr, table_alloc,
-	    table_free, NULL);
+	alog.table_err = htab_init(&alog.stacks, 8, meta_alloc, meta_free);
 	if (alog.table_err != 0) {
 		htab_destroy(&alog.threads);
 		return alog.table_err;
@@ -225,7 +211,7 @@ keys_in_order(const htab_t *h, size_t *bytes) {
 	*bytes = PAGE_CEILING((htab_count(h) + 1) * sizeof(void *));
 	const void **v = pages_map(NULL, *bytes, PAGE, &commit);
 	size_t cursor = 0;
-	void *key;
+	const void *key;
 	void *value;
 	while (v != NULL && htab_next(h, &cursor, &key, &value)) {
 		assert((size_t)value - 1 < htab_count(h) && v[(size_t)value - 1] == NULL);
