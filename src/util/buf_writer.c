@@ -10,9 +10,6 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Bytes, with the NUL, of the copies in which buf_writer_write() passes on text if unbuffered. */
-#define BUF_WRITER_STACK 256
-
 void
 buf_writer_init(buf_writer_t *bw, void (*write)(void *opaque, const char *s), void *opaque,
     char *buf, size_t buf_len) {
@@ -36,48 +33,21 @@ buf_writer_flush(buf_writer_t *bw) {
 	bw->write(bw->opaque, bw->buf);
 }
 
-/* Without a buffer: copies the text, because the callback needs a NUL at the end of each piece. */
-static void
-buf_writer_write_through(buf_writer_t *bw, const char *data, size_t n) {
-	char part[BUF_WRITER_STACK];
-	while (n > 0) {
-		size_t len = min_zu(n, sizeof(part) - 1);
-		memcpy(part, data, len);
-		part[len] = '\0';
-		bw->write(bw->opaque, part);
-		data += len;
-		n -= len;
-	}
-}
-
 void
-buf_writer_write(buf_writer_t *bw, const char *data, size_t n) {
+buf_writer_cb(void *opaque, const char *s) {
+	buf_writer_t *bw = opaque;
 	if (bw->buf_len == 0) {
-		buf_writer_write_through(bw, data, n);
+		bw->write(bw->opaque, s);
 		return;
 	}
-	while (n > 0) {
+	for (size_t n = strlen(s); n > 0;) {
 		size_t len = min_zu(n, bw->buf_len - 1 - bw->used);
-		memcpy(bw->buf + bw->used, data, len);
+		memcpy(bw->buf + bw->used, s, len);
 		bw->used += len;
-		data += len;
+		s += len;
 		n -= len;
 		if (bw->used == bw->buf_len - 1) {
 			buf_writer_flush(bw);
 		}
 	}
-}
-
-void
-buf_writer_puts(buf_writer_t *bw, const char *s) {
-	if (bw->buf_len == 0) {
-		bw->write(bw->opaque, s);
-		return;
-	}
-	buf_writer_write(bw, s, strlen(s));
-}
-
-void
-buf_writer_cb(void *opaque, const char *s) {
-	buf_writer_puts(opaque, s);
 }

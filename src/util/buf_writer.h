@@ -1,11 +1,10 @@
 /*
  * Collects text in a buffer of the caller and passes it to a write callback in pieces. Each piece
  * is NUL terminated and with its NUL no longer than the buffer; it may end within a UTF-8
- * character. With buf_len 0 or 1 nothing is collected: a string is passed on at once as it is, and
- * other text in NUL-terminated copies of parts of it. A buf_writer_t is used by one thread at a
- * time and has no lock. The owner calls buf_writer_flush() at the end; otherwise the rest of the
- * text is lost. malloc_stats_print() (stats.c) uses it to reduce the number of calls of the user's
- * callback.
+ * character. With buf_len 0 or 1 nothing is collected: a string is passed on at once as it is. A
+ * buf_writer_t is used by one thread at a time and has no lock. The owner calls buf_writer_flush()
+ * at the end; otherwise the rest of the text is lost. malloc_stats_print() (stats.c) uses it to
+ * reduce the number of calls of the user's callback.
  */
 #ifndef UTIL_BUF_WRITER_H
 #define UTIL_BUF_WRITER_H
@@ -26,16 +25,10 @@ typedef struct {
 void buf_writer_init(buf_writer_t *bw, void (*write)(void *opaque, const char *s), void *opaque,
     char *buf, size_t buf_len);
 
-/* Appends a NUL-terminated string. */
-void buf_writer_puts(buf_writer_t *bw, const char *s);
-
-/* Appends n bytes, none of which is NUL; they need not be terminated. */
-void buf_writer_write(buf_writer_t *bw, const char *data, size_t n);
+/* Appends a NUL-terminated string. A write callback itself; opaque is the buf_writer_t. */
+void buf_writer_cb(void *opaque, const char *s);
 
 /* Passes on the text in the buffer; does nothing if there is none. */
 void buf_writer_flush(buf_writer_t *bw);
-
-/* buf_writer_puts() with the signature of a write callback; opaque is the buf_writer_t. */
-void buf_writer_cb(void *opaque, const char *s);
 
 #endif /* UTIL_BUF_WRITER_H */
