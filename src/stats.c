@@ -966,7 +966,7 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
 	} else {
 		buf_writer_init(&r.bw, write_cb, opaque, r.buf, r.buf == NULL ? 0 : STATS_BUF_SIZE);
-		emitter_init(&r.em, r.parts.json ? emitter_json_compact : emitter_table, buf_writer_cb,
+		emitter_init(&r.em, r.parts.json ? emitter_json : emitter_table, buf_writer_cb,
 		    &r.bw);
 		report_print(&r);
 		buf_writer_flush(&r.bw);

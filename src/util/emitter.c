@@ -14,10 +14,8 @@
 
 /* Bytes for the text of any value that is not a string, with the NUL. */
 #define EMITTER_VALUE_BUF 32
-/* Bytes, with the NUL, of the stack buffer for indentation and for the pieces of JSON strings. */
+/* Bytes, with the NUL, of the stack buffer for the pieces of JSON strings. */
 #define EMITTER_PIECE 256
-/* Blanks for each level of nesting in the table mode. */
-#define EMITTER_TABLE_INDENT 2
 
 void
 emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque) {
@@ -33,19 +31,6 @@ emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *o
 static void
 emitter_puts(emitter_t *em, const char *s) {
 	em->write(em->opaque, s);
-}
-
-/* Writes n times the character c. */
-static void
-emitter_fill(emitter_t *em, char c, size_t n) {
-	char piece[EMITTER_PIECE];
-	while (n > 0) {
-		size_t len = min_zu(n, sizeof(piece) - 1);
-		memset(piece, c, len);
-		piece[len] = '\0';
-		emitter_puts(em, piece);
-		n -= len;
-	}
 }
 
 static bool
@@ -141,17 +126,8 @@ json_string(emitter_t *em, const char *s) {
 	emitter_puts(em, piece);
 }
 
-/* A line break and the indentation; nothing in the compact form. */
-static void
-json_newline(emitter_t *em) {
-	if (em->mode == emitter_json) {
-		emitter_puts(em, "\n");
-		emitter_fill(em, '\t', em->depth);
-	}
-}
-
 /*
- * Writes the comma and the line break before an item. Called before a key and before a value; for a
+ * Writes the comma before an item. Called before a key and before a value; for a
  * value that has a key it writes nothing, and only notes that the key has its value now.
  */
 static void
@@ -162,9 +138,6 @@ json_item_begin(emitter_t *em) {
 	}
 	if (em->has_item) {
 		emitter_puts(em, ",");
-	}
-	if (em->depth > 0) {
-		json_newline(em);
 	}
 	em->has_item = true;
 }
@@ -181,9 +154,6 @@ static void
 json_close(emitter_t *em, const char *bracket) {
 	assert(em->depth > 0 && !em->has_key);
 	em->depth--;
-	if (em->has_item) {
-		json_newline(em);
-	}
 	emitter_puts(em, bracket);
 	/* The container that was just closed is itself an item of the one around it. */
 	em->has_item = true;
@@ -197,7 +167,7 @@ emitter_json_key(emitter_t *em, const char *key) {
 	assert(!em->has_key);
 	json_item_begin(em);
 	json_string(em, key);
-	emitter_puts(em, em->mode == emitter_json ? ": " : ":");
+	emitter_puts(em, ":");
 	em->has_key = true;
 }
 
@@ -272,8 +242,12 @@ void
 emitter_end(emitter_t *em) {
 	emitter_json_object_end(em);
 	assert(em->depth == 0);
-	if (em->mode == emitter_json) {
-		emitter_puts(em, "\n");
+}
+
+static void
+table_indent(emitter_t *em) {
+	for (unsigned i = 0; i < em->depth; i++) {
+		emitter_puts(em, "  ");
 	}
 }
 
@@ -297,7 +271,7 @@ table_value(emitter_t *em, emitter_type_t type, const void *value) {
 static void
 table_line(emitter_t *em, const char *key, emitter_type_t type, const void *value,
     const char *note_key, emitter_type_t note_type, const void *note_value) {
-	emitter_fill(em, ' ', (size_t)em->depth * EMITTER_TABLE_INDENT);
+	table_indent(em);
 	emitter_puts(em, key);
 	emitter_puts(em, ": ");
 	table_value(em, type, value);
@@ -337,7 +311,7 @@ emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, cons
 void
 emitter_table_dict_begin(emitter_t *em, const char *header) {
 	if (!emitter_is_json(em)) {
-		emitter_fill(em, ' ', (size_t)em->depth * EMITTER_TABLE_INDENT);
+		table_indent(em);
 		emitter_puts(em, header);
 		emitter_puts(em, "\n");
 		em->depth++;

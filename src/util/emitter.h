@@ -1,7 +1,7 @@
 /*
- * A report that is described once and printed as JSON (indented or compact) or as text for people.
+ * A report that is described once and printed as JSON or as text for people.
  * Functions named emitter_json_ do nothing in the table mode, those named emitter_table_ nothing in
- * the JSON modes; all others act in both. The text goes to a write callback in many small pieces,
+ * the JSON mode; all others act in both. The text goes to a write callback in many small pieces,
  * so a buffer (util/buf_writer.h) should be behind it. In JSON, not in the table, a string is
  * escaped, and a byte that is not part of valid UTF-8 becomes U+FFFD. Keys and headers must not be
  * NULL. An emitter_t is used by one thread at a time and has no lock. Callers are stats.c,
@@ -13,8 +13,7 @@
 #include "util/compiler.h"
 
 typedef enum {
-	emitter_json, /* indented by tabs; only tests use it */
-	emitter_json_compact, /* without any blank or newline */
+	emitter_json, /* on one line, without blanks */
 	emitter_table,
 } emitter_mode_t;
 

@@ -1,5 +1,5 @@
 /*
- * util/emitter.h: the exact text of a small report in its three shapes, and random reports with
+ * util/emitter.h: the exact text of a small report in its two shapes, and random reports with
  * random bytes in their strings, which a strict reader of JSON (RFC 8259) must accept.
  */
 #include "test.h"
@@ -202,19 +202,11 @@ emit_report(emitter_t *em, emitter_mode_t mode) {
 static void
 test_shapes(void) {
 	emitter_t em;
-	emit_report(&em, emitter_json_compact);
+	emit_report(&em, emitter_json);
 	is_str(out, "{\"version\":\"1.0\",\"opt\":{\"b\":true,\"i\":-3,\"i64\":-9223372036854775808,"
 	    "\"u\":7,\"u32\":4294967295,\"u64\":18446744073709551615,\"zu\":4096,\"zd\":-1,"
 	    "\"t\":\"plain\"},\"bin\":[{\"size\":8},8,{\"size\":16},16],\"none\":{},\"empty\":[]}",
-	    "compact JSON");
-	ok(is_json(out), "is JSON");
-	emit_report(&em, emitter_json);
-	is_str(out, "{\n\t\"version\": \"1.0\",\n\t\"opt\": {\n\t\t\"b\": true,\n\t\t\"i\": -3,\n"
-	    "\t\t\"i64\": -9223372036854775808,\n\t\t\"u\": 7,\n\t\t\"u32\": 4294967295,\n"
-	    "\t\t\"u64\": 18446744073709551615,\n\t\t\"zu\": 4096,\n\t\t\"zd\": -1,\n"
-	    "\t\t\"t\": \"plain\"\n\t},\n\t\"bin\": [\n\t\t{\n\t\t\t\"size\": 8\n\t\t},\n\t\t8,\n"
-	    "\t\t{\n\t\t\t\"size\": 16\n\t\t},\n\t\t16\n\t],\n\t\"none\": {},\n\t\"empty\": []\n}\n",
-	    "indented JSON");
+	    "JSON");
 	ok(is_json(out), "is JSON");
 	emit_report(&em, emitter_table);
 	is_str(out, "Version: \"1.0\"\nOptions\n  opt.b: true\n  opt.i: -3\n"
@@ -228,7 +220,7 @@ static void
 escapes(const char *s, const char *want) {
 	emitter_t em;
 	char whole[2048];
-	start(&em, emitter_json_compact);
+	start(&em, emitter_json);
 	emitter_json_kv(&em, "k", emitter_type_string, &s);
 	emitter_end(&em);
 	snprintf(whole, sizeof(whole), "{\"k\":\"%s\"}", want);
@@ -305,21 +297,19 @@ random_container(emitter_t *em, bool is_object, int depth) {
 }
 
 static void
-test_random_reports(emitter_mode_t mode, const char *what) {
+test_random_reports(void) {
 	unsigned bad = 0;
 	unsigned blanks = 0;
 	for (int i = 0; i < 5000; i++) {
 		emitter_t em;
-		start(&em, mode);
+		start(&em, emitter_json);
 		random_container(&em, true, 0);
 		emitter_end(&em);
 		bad += !is_json(out);
 		blanks += strpbrk(out, "\n\t") != NULL;
 	}
-	is_uint(bad, 0, "5000 random reports are JSON, %s", what);
-	if (mode == emitter_json_compact) {
-		is_uint(blanks, 0, "compact reports are one line");
-	}
+	is_uint(bad, 0, "5000 random reports are JSON");
+	is_uint(blanks, 0, "on one line");
 }
 
 static void
@@ -347,7 +337,7 @@ test_other_mode_silent(void) {
 	emitter_json_object_end(&em);
 	emitter_end(&em);
 	is_str(out, "", "json_ calls are silent in the table");
-	start(&em, emitter_json_compact);
+	start(&em, emitter_json);
 	emitter_table_printf(&em, "x");
 	emitter_table_dict_begin(&em, "x");
 	emitter_table_kv(&em, "x", emitter_type_int, &v);
@@ -360,14 +350,14 @@ static void
 test_behind_buffer(void) {
 	static char whole[4096];
 	emitter_t em;
-	emit_report(&em, emitter_json_compact);
+	emit_report(&em, emitter_json);
 	memcpy(whole, out, out_len + 1);
 	char buf[10];
 	buf_writer_t bw;
 	const char *version = "1.0";
 	out_len = 0;
 	buf_writer_init(&bw, collect, out, buf, sizeof(buf));
-	emitter_init(&em, emitter_json_compact, buf_writer_cb, &bw);
+	emitter_init(&em, emitter_json, buf_writer_cb, &bw);
 	emitter_begin(&em);
 	emitter_kv(&em, "version", "Version", emitter_type_string, &version);
 	emitter_end(&em);
@@ -381,8 +371,7 @@ main(void) {
 	test_reader();
 	test_shapes();
 	test_escapes();
-	test_random_reports(emitter_json, "indented");
-	test_random_reports(emitter_json_compact, "compact");
+	test_random_reports();
 	test_other_mode_silent();
 	test_behind_buffer();
 	return done_testing();
