@@ -38,21 +38,6 @@ const double prng_layers[PRNG_LAYERS + 1] = {
 	0
 };
 
-uint64_t
-prng_range(uint64_t *state, uint64_t n) {
-	assert(n > 0);
-	/*
-	 * Accepts only values below the greatest multiple of n up to 2^64, so that all remainders are
-	 * equally likely. excess: 2^64 mod n, how many values are not accepted.
-	 */
-	uint64_t excess = (UINT64_MAX % n + 1) % n;
-	uint64_t r = prng_u64(state);
-	while (r > UINT64_MAX - excess) {
-		r = prng_u64(state);
-	}
-	return r % n;
-}
-
 double
 prng_exponential_edge(uint64_t *state, unsigned i, double x) {
 	assert(i < PRNG_LAYERS && x >= prng_layers[i + 1]);

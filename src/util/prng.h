@@ -23,9 +23,6 @@ prng_u64(uint64_t *state) {
 	return hash_mix64(*state);
 }
 
-/* Uniform in [0, n) without bias; n > 0. Only tests call it. */
-uint64_t prng_range(uint64_t *state, uint64_t n);
-
 /* Uniform in [0, 1), a multiple of 2^-53. random: 64 random bits, of which the upper 53 count. */
 ALWAYS_INLINE double
 prng_to_double(uint64_t random) {

@@ -30,12 +30,6 @@ core_run_all_pages(int argc, char **argv, void (*body)(void)) {
 	return done_testing();
 }
 
-/* A pseudo-random number below n. */
-TEST_FN size_t
-core_below(uint64_t *state, size_t n) {
-	return (size_t)(test_random(state) % n);
-}
-
 /* Memory at an address of the test's own, where a build with canaries writes to slabs. */
 TEST_FN void
 core_map(char *addr, size_t bytes) {

@@ -646,4 +646,10 @@ test_random(uint64_t *state) {
 	return x ^ (x >> 31);
 }
 
+/* A pseudo-random number below n, nearly even. */
+TEST_FN uint64_t
+draw_below(uint64_t *state, uint64_t n) {
+	return test_random(state) % n;
+}
+
 #endif

@@ -30,9 +30,9 @@ read_stats(void) {
 /* A usable size, with its alignment (0: natural). */
 static size_t
 random_usize(uint64_t *seed, size_t *alignment) {
-	size_t kind = core_below(seed, 10);
-	size_t size = 1 + core_below(seed, kind == 0 ? 60 * PAGE : kind == 1 ? 5 * PAGE : 2000);
-	*alignment = core_below(seed, 4) == 0 ? (size_t)1 << core_below(seed, LG_PAGE + 4) : 0;
+	size_t kind = draw_below(seed, 10);
+	size_t size = 1 + draw_below(seed, kind == 0 ? 60 * PAGE : kind == 1 ? 5 * PAGE : 2000);
+	*alignment = draw_below(seed, 4) == 0 ? (size_t)1 << draw_below(seed, LG_PAGE + 4) : 0;
 	return *alignment == 0 ? sz_s2u(size) : sz_sa2u(size, *alignment);
 }
 
@@ -45,9 +45,9 @@ writable(size_t usize) {
 static unsigned
 object_make(struct object *o, uint64_t *seed) {
 	size_t alignment;
-	bool zero = core_below(seed, 2) == 0;
+	bool zero = draw_below(seed, 2) == 0;
 	o->usize = random_usize(seed, &alignment);
-	o->fill = (unsigned char)(1 + core_below(seed, 255));
+	o->fill = (unsigned char)(1 + draw_below(seed, 255));
 	o->p = arena_malloc(arena, o->usize, alignment, zero, 1);
 	if (o->p == NULL) {
 		return 1;
@@ -76,7 +76,7 @@ churn(uint64_t seed, unsigned steps) {
 	unsigned bad = 0;
 	gate_enter(tls_get());
 	for (unsigned i = 0; i < steps; i++) {
-		struct object *o = &held[core_below(&seed, N_HELD)];
+		struct object *o = &held[draw_below(&seed, N_HELD)];
 		bad += o->p == NULL ? object_make(o, &seed) : object_free(o);
 	}
 	for (unsigned i = 0; i < N_HELD; i++) {

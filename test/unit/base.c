@@ -61,8 +61,8 @@ test_pieces(void) {
 	base_stats_read(base, &st);
 	size_t at_first = st.allocated;
 	for (unsigned i = 0; i < N_PIECES; i++) {
-		size_t size = 1 + core_below(&seed, i % 50 == 0 ? 20000 : 300);
-		size_t alignment = (size_t)1 << core_below(&seed, 9);
+		size_t size = 1 + draw_below(&seed, i % 50 == 0 ? 20000 : 300);
+		size_t alignment = (size_t)1 << draw_below(&seed, 9);
 		char *p = base_alloc(base, size, alignment);
 		bad += wrong_if(p == NULL)
 		    || wrong_if(((uintptr_t)p & (max_zu(alignment, 16) - 1)) != 0);

@@ -74,7 +74,7 @@ n_slabs_in(void) {
 static unsigned
 step_take(uint64_t *seed) {
 	void *out[40];
-	unsigned bad = 0, n = 1 + (unsigned)core_below(seed, 40);
+	unsigned bad = 0, n = 1 + (unsigned)draw_below(seed, 40);
 	unsigned got = bin_take_locked(&bin, info, out, n);
 	if (got < n && has_added_slab()) {
 		got += bin_take_locked(&bin, info, &out[got], n - got);
@@ -97,7 +97,7 @@ step_put(uint64_t *seed) {
 	void *batch[4];
 	unsigned n, bad = 0;
 	for (n = 0; n < 4 && n_taken > 0; n++) {
-		unsigned k = (unsigned)core_below(seed, n_taken);
+		unsigned k = (unsigned)draw_below(seed, n_taken);
 		batch[n] = taken[k];
 		taken[k] = taken[--n_taken];
 	}
@@ -220,7 +220,7 @@ test_random_use(size_t size) {
 	mutex_lock(&bin.mtx);
 	for (unsigned i = 0; i < 20000; i++) {
 		bool is_filling = (i / 300) % 2 == 0;
-		if (n_taken == 0 || core_below(&seed, 100) < (is_filling ? 10 : 1)) {
+		if (n_taken == 0 || draw_below(&seed, 100) < (is_filling ? 10 : 1)) {
 			bad += step_take(&seed);
 		} else {
 			bad += step_put(&seed);

@@ -2,7 +2,6 @@
 #include "test.h"
 
 #include "util/buf_writer.h"
-#include "util/prng.h"
 
 static char got[100000];
 static size_t got_len;
@@ -40,9 +39,9 @@ check_random(size_t buf_len) {
 	buf_writer_init(&bw, sink, &calls, buf, buf_len);
 	for (int i = 0; i < 300; i++) {
 		char piece[320];
-		size_t n = prng_range(&rng, i % 10 == 0 ? 310 : 20);
+		size_t n = draw_below(&rng, i % 10 == 0 ? 310 : 20);
 		for (size_t j = 0; j < n; j++) {
-			piece[j] = (char)('a' + prng_range(&rng, 26));
+			piece[j] = (char)('a' + draw_below(&rng, 26));
 		}
 		piece[n] = '\0';
 		memcpy(sent + sent_len, piece, n + 1);

@@ -46,7 +46,7 @@ main(void) {
 	start(1000);
 	unsigned held = 0, pops = 0;
 	while (bin.countdown > 1) {
-		if (held > 0 && core_below(&seed, 2) == 0) {
+		if (held > 0 && draw_below(&seed, 2) == 0) {
 			bad += !cache_bin_try_pop(&bin, &p);
 			held--;
 			pops++;

@@ -11,7 +11,6 @@
 #include "prof/prof.h"
 #include "stats.h"
 #include "thread/tcache.h"
-#include "util/prng.h"
 
 static char said[65536];
 static size_t said_len;
@@ -349,13 +348,13 @@ random_text(uint64_t *rng, char *text, size_t size) {
 	    "stats_print", "narenas", "bin_shards", "thp", "prof_prefix", "junk", " ", "=", "m", "d",
 	    "stats_print_opts", "1.5", "narenas_ratio", "1-2:3", "K" };
 	size_t len = 0;
-	size_t want = (size_t)prng_range(rng, size - 1);
+	size_t want = (size_t)draw_below(rng, size - 1);
 
 	while (len < want) {
-		const char *p = pieces[prng_range(rng, ARRAY_LEN(pieces))];
+		const char *p = pieces[draw_below(rng, ARRAY_LEN(pieces))];
 
-		if (prng_range(rng, 4) == 0) {
-			text[len++] = (char)(1 + prng_range(rng, 255));
+		if (draw_below(rng, 4) == 0) {
+			text[len++] = (char)(1 + draw_below(rng, 255));
 		} else if (len + strlen(p) < size) {
 			memcpy(text + len, p, strlen(p));
 			len += strlen(p);

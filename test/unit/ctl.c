@@ -10,7 +10,6 @@
 #include "ctl/ctl_snapshot.h"
 #include "ctl/node.h"
 #include "prof/prof.h"
-#include "util/prng.h"
 
 #define CANARY 0xc5
 
@@ -267,18 +266,18 @@ test_any_call(void) {
 	size_t answered = 0;
 
 	for (int i = 0; i < 300000; i++) {
-		size_t mib[10], len = prng_range(&rng, 17), depth = prng_range(&rng, 10);
+		size_t mib[10], len = draw_below(&rng, 17), depth = draw_below(&rng, 10);
 		static const size_t wild[] = {4096, 4097, SIZE_MAX, (size_t)1 << 32, UINT32_MAX};
 
 		for (size_t k = 0; k < depth; k++) {
-			mib[k] = prng_range(&rng, 40) == 0 ? wild[prng_range(&rng, 5)]
-			    : prng_range(&rng, k == 0 ? 15 : 12);
+			mib[k] = draw_below(&rng, 40) == 0 ? wild[draw_below(&rng, 5)]
+			    : draw_below(&rng, k == 0 ? 15 : 12);
 		}
 		memset(value, 0, sizeof(value));
-		bool reads = prng_range(&rng, 2) == 0, writes = prng_range(&rng, 4) == 0;
+		bool reads = draw_below(&rng, 2) == 0, writes = draw_below(&rng, 4) == 0;
 
-		answered += ctl_bymib(mib, depth, reads ? value : NULL, prng_range(&rng, 3) != 0 ? &len
-		    : NULL, writes ? zeros : NULL, writes ? prng_range(&rng, 33) : prng_range(&rng, 8) == 0)
+		answered += ctl_bymib(mib, depth, reads ? value : NULL, draw_below(&rng, 3) != 0 ? &len
+		    : NULL, writes ? zeros : NULL, writes ? draw_below(&rng, 33) : draw_below(&rng, 8) == 0)
 		    == 0;
 	}
 	ok(answered > 1000, "any MIB, any arguments: alive, %zu answers", answered);

@@ -107,14 +107,14 @@ test_sum(void) {
 	start(2000, now);
 	for (unsigned i = 1; i < 1000; i++) {
 		/* Sometimes several epochs go by without a look; what came is seen at the end of them. */
-		i += core_below(&seed, 10) == 0 ? (unsigned)core_below(&seed, 7) : 0;
+		i += draw_below(&seed, 10) == 0 ? (unsigned)draw_below(&seed, 7) : 0;
 		if (i >= 1000) {
 			break;
 		}
-		size_t fresh = core_below(&seed, 50);
+		size_t fresh = draw_below(&seed, 50);
 		npages += fresh;
 		came[i] = (double)fresh;
-		now = i * epoch + core_below(&seed, epoch);
+		now = i * epoch + draw_below(&seed, epoch);
 		decay_advance_locked(&d, now, npages);
 		double want = 0;
 		for (unsigned j = i >= SMOOTHSTEP_NSTEPS ? i - SMOOTHSTEP_NSTEPS + 1 : 0; j <= i; j++) {
@@ -140,7 +140,7 @@ test_to_and_fro(void) {
 	unsigned above = 0, long_after = 0;
 	start(2000, 0);
 	for (unsigned i = 1; i < 2000; i++) {
-		size_t npages = i == 1000 ? 50000 : 1000 + (size_t)core_below(&seed, 1000);
+		size_t npages = i == 1000 ? 50000 : 1000 + (size_t)draw_below(&seed, 1000);
 		decay_advance_locked(&d, i * epoch, npages);
 		size_t limit = decay_limit_locked(&d);
 		above += limit > (i < 1000 ? 2000 : 50000);

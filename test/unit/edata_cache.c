@@ -19,7 +19,7 @@ churn(void *arg) {
 	edata_t *held[16] = {NULL};
 	uintptr_t bad = 0;
 	for (unsigned i = 0; i < 50000; i++) {
-		edata_t **h = &held[core_below(&seed, 16)];
+		edata_t **h = &held[draw_below(&seed, 16)];
 		if (*h != NULL) {
 			/* Nobody else has written to it meanwhile. */
 			bad += (*h)->addr != (char *)h;

@@ -150,7 +150,7 @@ test_live(void) {
 	unsigned bad = 0;
 	uint64_t seed = 5;
 	for (unsigned i = 0; i < 3000; i++) {
-		size_t size = 1 + core_below(&seed, i % 10 == 0 ? 40 * PAGE : 4000);
+		size_t size = 1 + draw_below(&seed, i % 10 == 0 ? 40 * PAGE : 4000);
 		char *p = keep(malloc(size));
 		uint64_t elem = emap_elem(p);
 		const edata_t *e = elem_edata(elem);

@@ -253,10 +253,10 @@ static uint64_t rng = 23;
 static const char *
 random_string(void) {
 	static char s[700];
-	size_t n = prng_range(&rng, prng_range(&rng, 20) == 0 ? sizeof(s) : 12);
-	bool is_wild = prng_range(&rng, 2);
+	size_t n = draw_below(&rng, draw_below(&rng, 20) == 0 ? sizeof(s) : 12);
+	bool is_wild = draw_below(&rng, 2);
 	for (size_t i = 0; i < n; i++) {
-		s[i] = (char)(is_wild ? 1 + prng_range(&rng, 255) : 'a' + prng_range(&rng, 26));
+		s[i] = (char)(is_wild ? 1 + draw_below(&rng, 255) : 'a' + draw_below(&rng, 26));
 	}
 	s[n] = '\0';
 	return s;
@@ -264,9 +264,9 @@ random_string(void) {
 
 static void
 random_scalar(emitter_t *em) {
-	uint64_t v = prng_u64(&rng) >> prng_range(&rng, 64);
+	uint64_t v = prng_u64(&rng) >> draw_below(&rng, 64);
 	bool b = v & 1;
-	emitter_type_t type = (emitter_type_t)prng_range(&rng, emitter_type_title + 1);
+	emitter_type_t type = (emitter_type_t)draw_below(&rng, emitter_type_title + 1);
 	if (type == emitter_type_string || type == emitter_type_title) {
 		const char *s = random_string();
 		emitter_json_value(em, type, &s);
@@ -277,11 +277,11 @@ random_scalar(emitter_t *em) {
 
 static void
 random_container(emitter_t *em, bool is_object, int depth) {
-	for (uint64_t n = prng_range(&rng, 6); n > 0; n--) {
+	for (uint64_t n = draw_below(&rng, 6); n > 0; n--) {
 		if (is_object) {
 			emitter_json_key(em, random_string());
 		}
-		uint64_t kind = prng_range(&rng, depth < 6 ? 4 : 2);
+		uint64_t kind = draw_below(&rng, depth < 6 ? 4 : 2);
 		if (kind == 2) {
 			emitter_json_object_begin(em);
 			random_container(em, true, depth + 1);

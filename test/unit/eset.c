@@ -15,7 +15,7 @@ static size_t whole_size[N];
 
 static size_t
 random_pages(uint64_t *seed) {
-	return 1 + core_below(seed, core_below(seed, 4) == 0 ? 3000 : 40);
+	return 1 + draw_below(seed, draw_below(seed, 4) == 0 ? 3000 : 40);
 }
 
 static void
@@ -24,7 +24,7 @@ make_all(void) {
 	char *at = (char *)(uintptr_t)0x100000000000;
 	for (unsigned i = 0; i < N; i++) {
 		size_t size = random_pages(&seed) * PAGE;
-		at += core_below(&seed, 50) * PAGE;
+		at += draw_below(&seed, 50) * PAGE;
 		edata_init(&all[i], at, size, true, false);
 		whole_addr[i] = at;
 		whole_size[i] = size;
@@ -38,9 +38,9 @@ resize(unsigned k, uint64_t *seed) {
 	char *addr = whole_addr[k];
 	size_t size = whole_size[k];
 	if (all[k].size == size) {
-		size_t lead = core_below(seed, size / PAGE);
+		size_t lead = draw_below(seed, size / PAGE);
 		addr += lead * PAGE;
-		size = (1 + core_below(seed, size / PAGE - lead)) * PAGE;
+		size = (1 + draw_below(seed, size / PAGE - lead)) * PAGE;
 	}
 	eset_resize(&set, &all[k], addr, size);
 }
@@ -85,8 +85,8 @@ test_fit(void) {
 	uint64_t seed = 6;
 	unsigned bad = 0, n_found = 0, n_none = 0;
 	for (unsigned i = 0; i < 6000; i++) {
-		unsigned k = (unsigned)core_below(&seed, N);
-		if (is_in[k] && core_below(&seed, 3) != 0) {
+		unsigned k = (unsigned)draw_below(&seed, N);
+		if (is_in[k] && draw_below(&seed, 3) != 0) {
 			resize(k, &seed);
 		} else {
 			(is_in[k] ? eset_remove : eset_insert)(&set, &all[k]);
@@ -94,8 +94,8 @@ test_fit(void) {
 		}
 		added_at[k] = i;
 		size_t size = random_pages(&seed) * PAGE;
-		size_t alignment = core_below(&seed, 3) != 0 ? PAGE : PAGE << core_below(&seed, 10);
-		unsigned lg_fit = core_below(&seed, 2) == 0 ? 64 : (unsigned)core_below(&seed, 8);
+		size_t alignment = draw_below(&seed, 3) != 0 ? PAGE : PAGE << draw_below(&seed, 10);
+		unsigned lg_fit = draw_below(&seed, 2) == 0 ? 64 : (unsigned)draw_below(&seed, 8);
 		const edata_t *e = eset_fit(&set, size, alignment, lg_fit);
 		bad += !is_answer_right(e, size, alignment, lg_fit);
 		n_found += e != NULL;

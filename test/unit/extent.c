@@ -99,11 +99,11 @@ longest_run(unsigned char who) {
 
 static unsigned
 step_take(uint64_t *seed, unsigned k) {
-	bool is_dirty = core_below(seed, 2) == 0;
+	bool is_dirty = draw_below(seed, 2) == 0;
 	ecache_t *c = is_dirty ? &dirty : &retained;
 	unsigned char who = is_dirty ? page_dirty : page_retained;
-	size_t size = (1 + core_below(seed, 60)) * PAGE;
-	size_t alignment = core_below(seed, 3) == 0 ? PAGE << core_below(seed, 6) : PAGE;
+	size_t size = (1 + draw_below(seed, 60)) * PAGE;
+	size_t alignment = draw_below(seed, 3) == 0 ? PAGE << draw_below(seed, 6) : PAGE;
 	edata_t *e = ecache_take(&src, c, size, alignment, 64);
 	if (e == NULL) {
 		/* Allowed only if no run is surely long enough: classes are at most a quarter apart. */
@@ -118,7 +118,7 @@ step_take(uint64_t *seed, unsigned k) {
 
 static unsigned
 step_put(uint64_t *seed, unsigned k) {
-	bool is_dirty = core_below(seed, 2) == 0;
+	bool is_dirty = draw_below(seed, 2) == 0;
 	unsigned bad = !is_sound(held[k], extent_state_active) || !is_owned_by(held[k], page_held);
 	give(held[k], is_dirty ? page_dirty : page_retained);
 	ecache_put(&src, is_dirty ? &dirty : &retained, held[k]);
@@ -132,7 +132,7 @@ step_split(uint64_t *seed, unsigned k, unsigned other) {
 	if (n < 2 || held[other] != NULL) {
 		return 0;
 	}
-	size_t size_a = (1 + core_below(seed, n - 1)) * PAGE;
+	size_t size_a = (1 + draw_below(seed, n - 1)) * PAGE;
 	char *addr = held[k]->addr;
 	edata_t *b = extent_split(&src, held[k], size_a);
 	held[other] = b;
@@ -167,14 +167,14 @@ lend(ecache_t *c, unsigned k, size_t size, size_t run) {
 static unsigned
 step_extend(uint64_t *seed, unsigned k) {
 	char *end = edata_end(held[k]);
-	size_t size = (1 + core_below(seed, 8)) * PAGE, old = held[k]->size, at = page_of(end);
-	bool is_dirty = core_below(seed, 2) == 0;
+	size_t size = (1 + draw_below(seed, 8)) * PAGE, old = held[k]->size, at = page_of(end);
+	bool is_dirty = draw_below(seed, 2) == 0;
 	unsigned char who = is_dirty ? page_dirty : page_retained;
 	size_t run = 0;
 	while (at + run < N_PAGES && owner[at + run] == who) {
 		run++;
 	}
-	if (core_below(seed, 2) == 0) {
+	if (draw_below(seed, 2) == 0) {
 		return lend(is_dirty ? &dirty : &retained, k, size, run * PAGE);
 	}
 	edata_t *t = ecache_take_at(&src, is_dirty ? &dirty : &retained, end, size);
@@ -192,11 +192,11 @@ test_model(void) {
 	uint64_t seed = 17;
 	unsigned bad = 0, bad_caches = 0, n[4] = {0};
 	for (unsigned i = 0; i < 30000; i++) {
-		unsigned k = (unsigned)core_below(&seed, N_HELD);
-		unsigned what = held[k] == NULL ? 0 : 1 + (unsigned)core_below(&seed, 3);
+		unsigned k = (unsigned)draw_below(&seed, N_HELD);
+		unsigned what = held[k] == NULL ? 0 : 1 + (unsigned)draw_below(&seed, 3);
 		bad += what == 0 ? step_take(&seed, k)
 		    : what == 1 ? step_put(&seed, k)
-		    : what == 2 ? step_split(&seed, k, (unsigned)core_below(&seed, N_HELD))
+		    : what == 2 ? step_split(&seed, k, (unsigned)draw_below(&seed, N_HELD))
 		    : step_extend(&seed, k);
 		n[what]++;
 		if (i % 50 == 0) {
@@ -283,8 +283,8 @@ test_grow(void) {
 	 */
 	ecache_init(&fresh, fresh_classes, extent_state_muzzy, "fresh", WITNESS_RANK_OMIT);
 	for (unsigned i = 0; i < 50; i++) {
-		size_t size = (1 + core_below(&seed, 900)) * PAGE;
-		size_t alignment = core_below(&seed, 3) == 0 ? PAGE << core_below(&seed, 8) : PAGE;
+		size_t size = (1 + draw_below(&seed, 900)) * PAGE;
+		size_t alignment = draw_below(&seed, 3) == 0 ? PAGE << draw_below(&seed, 8) : PAGE;
 		edata_t *e = ecache_take(&src, &fresh, size, alignment, 64);
 		e = e != NULL ? e : extent_grow(&src, &fresh, size, alignment);
 		bad += wrong_if(e == NULL) || wrong_if(e->size != size)

@@ -2,7 +2,6 @@
 #include "test.h"
 
 #include "util/fb.h"
-#include "util/prng.h"
 
 #define NBITS_MAX 300
 
@@ -46,9 +45,9 @@ compare(const struct model *m) {
 /* Sets or clears a row of bits, mostly long ones, so that searches pass whole words. */
 static void
 step(struct model *m) {
-	size_t start = prng_range(&rng, m->nbits);
-	size_t len = prng_range(&rng, 3) == 0 ? 1 : prng_range(&rng, m->nbits - start + 1);
-	bool value = prng_range(&rng, 2);
+	size_t start = draw_below(&rng, m->nbits);
+	size_t len = draw_below(&rng, 3) == 0 ? 1 : draw_below(&rng, m->nbits - start + 1);
+	bool value = draw_below(&rng, 2);
 	for (size_t i = start; i < start + len; i++) {
 		(value ? fb_set : fb_unset)(m->fb, m->nbits, i);
 		m->bits[i] = value;

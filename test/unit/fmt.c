@@ -39,8 +39,8 @@ same(size_t size, const char *f, ...) {
 
 static uint64_t
 random_value(void) {
-	uint64_t v = prng_u64(&rng) >> prng_range(&rng, 64);
-	return prng_range(&rng, 8) == 0 ? 0 : prng_range(&rng, 2) ? v : -v;
+	uint64_t v = prng_u64(&rng) >> draw_below(&rng, 64);
+	return draw_below(&rng, 8) == 0 ? 0 : draw_below(&rng, 2) ? v : -v;
 }
 
 /* "[%", random flags out of those allowed, width, precision, the given end, "]". */
@@ -50,15 +50,15 @@ random_format(char *out, const char *flags, const char *end) {
 	*p++ = '[';
 	*p++ = '%';
 	for (; *flags != '\0'; flags++) {
-		if (prng_range(&rng, 4) == 0) {
+		if (draw_below(&rng, 4) == 0) {
 			*p++ = *flags;
 		}
 	}
-	if (prng_range(&rng, 2)) {
-		p += sprintf(p, "%d", (int)(1 + prng_range(&rng, 40)));
+	if (draw_below(&rng, 2)) {
+		p += sprintf(p, "%d", (int)(1 + draw_below(&rng, 40)));
 	}
-	if (prng_range(&rng, 2)) {
-		p += sprintf(p, prng_range(&rng, 8) == 0 ? "." : ".%d", (int)prng_range(&rng, 30));
+	if (draw_below(&rng, 2)) {
+		p += sprintf(p, draw_below(&rng, 8) == 0 ? "." : ".%d", (int)draw_below(&rng, 30));
 	}
 	sprintf(p, "%s]", end);
 }
@@ -70,7 +70,7 @@ static void
 random_integer(size_t size, char conv) {
 	static const char *const mods[] = {"hh", "h", "", "l", "ll", "j", "z", "t"};
 	const char *flags = conv == 'd' || conv == 'i' ? "-+ 0" : conv == 'u' ? "-0" : "-0#";
-	unsigned m = (unsigned)prng_range(&rng, ARRAY_LEN(mods));
+	unsigned m = (unsigned)draw_below(&rng, ARRAY_LEN(mods));
 	char end[4];
 	char f[64];
 	uint64_t v = random_value();
@@ -92,25 +92,25 @@ static void
 random_text(size_t size) {
 	char s[64];
 	char f[64];
-	size_t n = prng_range(&rng, sizeof(s));
+	size_t n = draw_below(&rng, sizeof(s));
 	for (size_t i = 0; i < n; i++) {
-		s[i] = (char)(1 + prng_range(&rng, 255));
+		s[i] = (char)(1 + draw_below(&rng, 255));
 	}
 	s[n] = '\0';
 	random_format(f, "-", "s");
 	same(size, f, s);
-	same(size, "%-*c|", (int)prng_range(&rng, 20), (int)(1 + prng_range(&rng, 255)));
-	same(size, "%*.*s|", (int)prng_range(&rng, 40) - 20, (int)prng_range(&rng, 40) - 20, s);
-	same(size, "%%%*d%.*u%s", (int)prng_range(&rng, 40) - 20, (int)n,
-	    (int)prng_range(&rng, 20) - 5, (unsigned)n, s);
+	same(size, "%-*c|", (int)draw_below(&rng, 20), (int)(1 + draw_below(&rng, 255)));
+	same(size, "%*.*s|", (int)draw_below(&rng, 40) - 20, (int)draw_below(&rng, 40) - 20, s);
+	same(size, "%%%*d%.*u%s", (int)draw_below(&rng, 40) - 20, (int)n,
+	    (int)draw_below(&rng, 20) - 5, (unsigned)n, s);
 }
 
 static void
 test_random_formats(void) {
 	static const char convs[] = "diuoxX";
 	for (int i = 0; i < 300000; i++) {
-		size_t size = prng_range(&rng, 4) == 0 ? prng_range(&rng, 30) : 512;
-		random_integer(size, convs[prng_range(&rng, sizeof(convs) - 1)]);
+		size_t size = draw_below(&rng, 4) == 0 ? draw_below(&rng, 30) : 512;
+		random_integer(size, convs[draw_below(&rng, sizeof(convs) - 1)]);
 		if (i % 4 == 0) {
 			random_text(size);
 		}
@@ -191,12 +191,12 @@ test_parse_random(void) {
 	unsigned bad = 0;
 	for (int i = 0; i < 300000; i++) {
 		char s[40];
-		size_t n = prng_range(&rng, 26);
+		size_t n = draw_below(&rng, 26);
 		for (size_t j = 0; j < n; j++) {
-			s[j] = chars[prng_range(&rng, j < 3 ? sizeof(chars) - 1 : 16)];
+			s[j] = chars[draw_below(&rng, j < 3 ? sizeof(chars) - 1 : 16)];
 		}
 		s[n] = '\0';
-		int base = (int)prng_range(&rng, 37);
+		int base = (int)draw_below(&rng, 37);
 		if (strchr(s, 'b') != NULL && (base == 0 || base == 2)) {
 			continue; /* since C23 a C library may read 0b101 as a number */
 		}

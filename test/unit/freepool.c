@@ -41,15 +41,15 @@ churn(uint64_t seed, unsigned rounds) {
 	unsigned bad = 0;
 	memset(held, 0, sizeof(held));
 	for (unsigned i = 0; i < rounds; i++) {
-		struct piece *h = &held[core_below(&seed, N_PIECES)];
+		struct piece *h = &held[draw_below(&seed, N_PIECES)];
 		if (h->p != NULL) {
 			bad += !is_filled(h->p, h->fill, h->size);
 			meta_free(h->p, h->size);
 			h->p = NULL;
 			continue;
 		}
-		h->size = 1 + core_below(&seed, i % 100 == 0 ? 100000 : 2000);
-		h->fill = (unsigned char)(1 + core_below(&seed, 255));
+		h->size = 1 + draw_below(&seed, i % 100 == 0 ? 100000 : 2000);
+		h->fill = (unsigned char)(1 + draw_below(&seed, 255));
 		h->p = meta_alloc(h->size);
 		size_t align = meta_good_size(h->size) >= 64 ? 64 : 16;
 		bad += wrong_if(h->p == NULL) || wrong_if(((uintptr_t)h->p & (align - 1)) != 0)

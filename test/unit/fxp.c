@@ -77,8 +77,8 @@ test_arithmetic(void) {
 	uint64_t rng = 3;
 	unsigned bad = 0;
 	for (int i = 0; i < 100000; i++) {
-		uint64_t x = prng_u64(&rng) >> prng_range(&rng, 64);
-		fxp_t f = (fxp_t)prng_range(&rng, 0x10001);
+		uint64_t x = prng_u64(&rng) >> draw_below(&rng, 64);
+		fxp_t f = (fxp_t)draw_below(&rng, 0x10001);
 		bad += fxp_mul_frac(x, f) != (uint64_t)(((unsigned __int128)x * f) >> 16);
 	}
 	is_uint(bad, 0, "random sizes and fractions");

@@ -132,8 +132,8 @@ thread_allocate(void *arg) {
 	char *p[64] = {NULL};
 	uintptr_t bad = 0;
 	while (!stop) {
-		unsigned k = (unsigned)core_below(&seed, 64);
-		size_t size = 8 + core_below(&seed, core_below(&seed, 50) == 0 ? 200000 : 1000);
+		unsigned k = (unsigned)draw_below(&seed, 64);
+		size_t size = 8 + draw_below(&seed, draw_below(&seed, 50) == 0 ? 200000 : 1000);
 		bad += p[k] != NULL && p[k][7] != (char)k;
 		free(p[k]);
 		p[k] = keep(malloc(size));

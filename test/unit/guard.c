@@ -156,7 +156,7 @@ test_coalesce(void) {
 	}
 	is_uint(row[N_ROW - 1]->addr - row[0]->addr, (N_ROW - 1) * 3 * PAGE, "a row of guarded pages");
 	for (unsigned left = N_ROW; left > 0; left--) {
-		unsigned k = (unsigned)core_below(&seed, left);
+		unsigned k = (unsigned)draw_below(&seed, left);
 		pac_dalloc(pac, row[k]);
 		row[k] = row[left - 1];
 	}

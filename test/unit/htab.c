@@ -7,7 +7,6 @@
 
 #include "util/hash.h"
 #include "util/htab.h"
-#include "util/prng.h"
 
 #define NKEYS 3000
 
@@ -82,10 +81,10 @@ check_random(const char *what, bool collide, size_t nkeys) {
 	choose_keys(nkeys, collide);
 	is_int(htab_init(&h, 3, mem_alloc, mem_free), 0, "init");
 	for (int i = 0; i < 40000; i++) {
-		const void *key = keys[prng_range(&rng, nkeys)];
+		const void *key = keys[draw_below(&rng, nkeys)];
 		uintptr_t *value = &values[(uintptr_t)key];
 		if (*value == 0) {
-			*value = 1 + prng_range(&rng, 1000);
+			*value = 1 + draw_below(&rng, 1000);
 			bad += htab_insert(&h, key, (void *)*value) != 0;
 			count++;
 		}

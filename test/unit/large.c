@@ -81,9 +81,9 @@ test_no_offsets(void) {
 
 static unsigned
 step_resize(uint64_t *seed, unsigned k) {
-	size_t a = sz_s2u(SC_LARGE_MINCLASS + core_below(seed, 40 * PAGE));
-	size_t b = sz_s2u(a + core_below(seed, 10 * PAGE)), old = held[k].usize;
-	bool zero = core_below(seed, 2) == 0;
+	size_t a = sz_s2u(SC_LARGE_MINCLASS + draw_below(seed, 40 * PAGE));
+	size_t b = sz_s2u(a + draw_below(seed, 10 * PAGE)), old = held[k].usize;
+	bool zero = draw_below(seed, 2) == 0;
 	edata_t *e = emap_edata(held[k].p);
 	int err = arena_large_resize(held[k].p, e, a, b, zero, false);
 	size_t now = arena_usize(emap_elem(held[k].p));
@@ -131,15 +131,15 @@ test_resize(unsigned nsteps) {
 	uint64_t seed = 12;
 	unsigned bad = 0, bad_stats = 0, n_in_place = 0;
 	for (unsigned i = 0; i < nsteps; i++) {
-		unsigned k = (unsigned)core_below(&seed, N_HELD);
+		unsigned k = (unsigned)draw_below(&seed, N_HELD);
 		if (held[k].p == NULL) {
-			bool zero = core_below(&seed, 2) == 0;
-			held[k].usize = sz_s2u(SC_LARGE_MINCLASS + core_below(&seed, 30 * PAGE));
+			bool zero = draw_below(&seed, 2) == 0;
+			held[k].usize = sz_s2u(SC_LARGE_MINCLASS + draw_below(&seed, 30 * PAGE));
 			held[k].p = arena_large_malloc(arena, held[k].usize, 0, zero);
 			bad += zero && !is_filled(held[k].p, 0, held[k].usize);
-			held[k].fill = (unsigned char)(1 + core_below(&seed, 255));
+			held[k].fill = (unsigned char)(1 + draw_below(&seed, 255));
 			memset(held[k].p, held[k].fill, held[k].usize);
-		} else if (core_below(&seed, 4) != 0) {
+		} else if (draw_below(&seed, 4) != 0) {
 			size_t old = held[k].usize;
 			bad += step_resize(&seed, k);
 			n_in_place += held[k].usize != old;

@@ -485,8 +485,8 @@ test_no_retain(void) {
 	opt_retain = false;
 	start(1000, 0);
 	for (unsigned i = 0; i < 100; i++) {
-		size_t size = (1 + core_below(&seed, 50)) * PAGE;
-		size_t alignment = core_below(&seed, 4) == 0 ? PAGE << core_below(&seed, 7) : PAGE;
+		size_t size = (1 + draw_below(&seed, 50)) * PAGE;
+		size_t alignment = draw_below(&seed, 4) == 0 ? PAGE << draw_below(&seed, 7) : PAGE;
 		got[i] = pac_alloc(pac, size, alignment, false);
 		bad += wrong_if(got[i] == NULL)
 		    || wrong_if(((uintptr_t)got[i]->addr & (alignment - 1)) != 0);
@@ -540,14 +540,14 @@ static size_t held_pages;
 
 static unsigned
 step_new(uint64_t *seed, unsigned k) {
-	size_t size = (1 + core_below(seed, 40)) * PAGE;
-	size_t alignment = core_below(seed, 4) == 0 ? PAGE << core_below(seed, 6) : PAGE;
-	bool zero = core_below(seed, 2) == 0;
+	size_t size = (1 + draw_below(seed, 40)) * PAGE;
+	size_t alignment = draw_below(seed, 4) == 0 ? PAGE << draw_below(seed, 6) : PAGE;
+	bool zero = draw_below(seed, 2) == 0;
 	edata_t *e = pac_alloc(pac, size, alignment, zero);
 	unsigned bad = e->size != size || ((uintptr_t)e->addr & (alignment - 1)) != 0;
 	bad += zero && !is_filled(e->addr, 0, size);
 	held[k].e = e;
-	held[k].fill = (unsigned char)(1 + core_below(seed, 255));
+	held[k].fill = (unsigned char)(1 + draw_below(seed, 255));
 	memset(e->addr, held[k].fill, size);
 	held_pages += size / PAGE;
 	return bad;
@@ -556,8 +556,8 @@ step_new(uint64_t *seed, unsigned k) {
 static unsigned
 step_resize(uint64_t *seed, unsigned k) {
 	edata_t *e = held[k].e;
-	size_t old = e->size, size = (1 + core_below(seed, 60)) * PAGE;
-	bool zero = core_below(seed, 2) == 0;
+	size_t old = e->size, size = (1 + draw_below(seed, 60)) * PAGE;
+	bool zero = draw_below(seed, 2) == 0;
 	int err = size > old ? pac_expand(pac, e, size, zero) : size < old ? pac_shrink(pac, e, size)
 	    : 0;
 	if (err != 0) {
@@ -580,11 +580,11 @@ test_random_steps(bool retain) {
 	start(50, 30);
 	held_pages = 0;
 	for (unsigned i = 0; i < 8000; i++) {
-		unsigned k = (unsigned)core_below(&seed, N_HELD);
-		clock_ns += core_below(&seed, 2 * MS);
+		unsigned k = (unsigned)draw_below(&seed, N_HELD);
+		clock_ns += draw_below(&seed, 2 * MS);
 		if (held[k].e == NULL) {
 			bad += step_new(&seed, k);
-		} else if (core_below(&seed, 2) == 0) {
+		} else if (draw_below(&seed, 2) == 0) {
 			bad += step_resize(&seed, k);
 		} else {
 			bad += !is_filled(held[k].e->addr, held[k].fill, held[k].e->size);
@@ -694,11 +694,11 @@ test_bound(void) {
 	is_uint(ndirty(), 0, "after the decay time nothing");
 	memset(e, 0, sizeof(e));
 	for (unsigned i = 0; i < 500; i++) {
-		unsigned k = (unsigned)core_below(&seed, ARRAY_LEN(e));
+		unsigned k = (unsigned)draw_below(&seed, ARRAY_LEN(e));
 		if (e[k] != NULL) {
 			pac_dalloc(pac, e[k]);
 		}
-		e[k] = pac_alloc(pac, (16 + core_below(&seed, 64)) * PAC_GRAIN, PAC_GRAIN, false);
+		e[k] = pac_alloc(pac, (16 + draw_below(&seed, 64)) * PAC_GRAIN, PAC_GRAIN, false);
 		size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
 		bad += wrong_if(nactive() + ndirty() > peak)
 		    || wrong_if(ndirty() > max_zu(nactive() / 2, 8 * MIB / PAGE));

@@ -445,7 +445,7 @@ worker(void *arg) {
 	char *held[3] = {NULL};
 	size_t usizes[3] = {0};
 	for (unsigned i = 0; i < N_ROUNDS; i++) {
-		unsigned k = (unsigned)core_below(&seed, 3);
+		unsigned k = (unsigned)draw_below(&seed, 3);
 		if (held[k] != NULL) {
 			bad += wrong_if(held[k][0] != (char)(uintptr_t)arg)
 			    || wrong_if(held[k][usizes[k] - 1] != (char)(uintptr_t)arg);
@@ -453,7 +453,7 @@ worker(void *arg) {
 			held[k] = NULL;
 			continue;
 		}
-		usizes[k] = (64 + core_below(&seed, 4)) * PAGE;
+		usizes[k] = (64 + draw_below(&seed, 4)) * PAGE;
 		held[k] = reused_or_new(usizes[k]);
 		bad += arena_usize(emap_elem(held[k])) != usizes[k];
 		held[k][0] = held[k][usizes[k] - 1] = (char)(uintptr_t)arg;
@@ -478,7 +478,7 @@ batch_worker(void *arg) {
 	uint64_t seed = (uintptr_t)arg + 77, bad = 0;
 	void *held[MOST];
 	for (unsigned i = 0; i < N_ROUNDS / 40; i++) {
-		unsigned n = 0, want = 1 + (unsigned)core_below(&seed, MOST);
+		unsigned n = 0, want = 1 + (unsigned)draw_below(&seed, MOST);
 		gate_enter(tls_get());
 		while (n < want) {
 			unsigned got = take_hot(SC_LARGE_MINCLASS, held + n, want - n);

@@ -65,9 +65,9 @@ check_random(uint64_t range, unsigned inserts_of_8) {
 	memset(items, 0, sizeof(items));
 	unsigned bad = check(&ph);
 	for (int i = 0; i < 6000; i++) {
-		struct item *it = &items[prng_range(&rng, NITEMS)];
-		if (!it->is_in && prng_range(&rng, 8) < inserts_of_8) {
-			it->key = prng_range(&rng, range);
+		struct item *it = &items[draw_below(&rng, NITEMS)];
+		if (!it->is_in && draw_below(&rng, 8) < inserts_of_8) {
+			it->key = draw_below(&rng, range);
 			ph_insert(&ph, &it->link, item_cmp);
 			it->is_in = true;
 		} else if (it->is_in) {

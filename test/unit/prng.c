@@ -27,7 +27,7 @@ test_exp(void) {
 	double worst_tiny = 0;
 	for (int i = 0; i < 500000; i++) {
 		double x = prng_double(&rng) * (i % 2 == 0 ? 708 : 3);
-		double tiny = ldexp(prng_double(&rng), -(int)prng_range(&rng, 900));
+		double tiny = ldexp(prng_double(&rng), -(int)draw_below(&rng, 900));
 		worst_exp = fmax(worst_exp, rel_err(exp_neg(x), expl(-(long double)x)));
 		worst_expm1 = fmax(worst_expm1, rel_err(expm1_neg(x), -expm1l(-(long double)x)));
 		worst_tiny = fmax(worst_tiny, rel_err(expm1_neg(tiny), -expm1l(-(long double)tiny)));
@@ -145,31 +145,6 @@ test_exponential_cells(void) {
 	ok(fabs(chi2 - 999) < 5 * 44.7, "chi squared over 1000 cells is %.1f", chi2);
 }
 
-static void
-test_range(void) {
-	uint64_t rng = 5;
-	unsigned bad = 0;
-	unsigned count[10] = {0};
-	for (int i = 0; i < 100000; i++) {
-		uint64_t n = (prng_u64(&rng) >> prng_range(&rng, 64)) | 1;
-		bad += prng_range(&rng, n) >= n;
-		count[prng_range(&rng, 10)]++;
-	}
-	is_uint(bad, 0, "numbers stay below the bound");
-	unsigned uneven = 0;
-	for (int i = 0; i < 10; i++) {
-		uneven += abs((int)count[i] - 10000) > 500;
-	}
-	is_uint(uneven, 0, "ten values come equally often");
-	is_uint(prng_range(&rng, 1), 0, "below 1 there is only 0");
-	uint64_t above = 0;
-	for (int i = 0; i < 1000; i++) {
-		above += prng_range(&rng, UINT64_C(3) << 62) >= UINT64_C(3) << 61;
-	}
-	ok(above > 420 && above < 580, "no bias with a bound that is no divisor of 2^64 (%llu)",
-	    (unsigned long long)above);
-}
-
 /* Neighbouring seeds, as threads may get, must not give related sequences. */
 static void
 test_seeds(void) {
@@ -190,7 +165,6 @@ main(void) {
 	test_exponential_moments();
 	test_exponential_cells();
 	test_exponential_layers();
-	test_range();
 	test_seeds();
 	return done_testing();
 }

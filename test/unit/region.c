@@ -24,7 +24,7 @@ churn(uint64_t seed, unsigned rounds, bool is_alone) {
 	unsigned bad = 0;
 	memset(held, 0, sizeof(held));
 	for (unsigned i = 0; i < rounds; i++) {
-		struct piece *h = &held[core_below(&seed, N_PIECES)];
+		struct piece *h = &held[draw_below(&seed, N_PIECES)];
 		if (h->p != NULL) {
 			bad += !is_filled(h->p, h->fill, h->size);
 			region_free(h->p, h->size);
@@ -34,8 +34,8 @@ churn(uint64_t seed, unsigned rounds, bool is_alone) {
 			h->p = NULL;
 			continue;
 		}
-		h->size = 1 + core_below(&seed, i % 100 == 0 ? 100000 : 2000);
-		h->fill = (unsigned char)(1 + core_below(&seed, 255));
+		h->size = 1 + draw_below(&seed, i % 100 == 0 ? 100000 : 2000);
+		h->fill = (unsigned char)(1 + draw_below(&seed, 255));
 		h->p = region_alloc(h->size);
 		size_t align = region_good_size(h->size) >= 64 ? 64 : 16;
 		bad += wrong_if(h->p == NULL) || wrong_if(((uintptr_t)h->p & (align - 1)) != 0)

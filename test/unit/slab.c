@@ -89,7 +89,7 @@ exercise(szind_t szind, uint64_t *seed) {
 	unsigned bad = start(szind, false), ntaken = 0;
 	void *out[64];
 	for (unsigned i = 0; i < 600; i++) {
-		unsigned n = 1 + (unsigned)core_below(seed, 64), nfree = info->nregs - ntaken;
+		unsigned n = 1 + (unsigned)draw_below(seed, 64), nfree = info->nregs - ntaken;
 		unsigned low = lowest_free(info->nregs, nfree), most = nfree - keeps_first(nfree);
 		unsigned got = slab_take(&slab, info, out, n);
 		bad += got != min_zu(n, most);
@@ -103,7 +103,7 @@ exercise(szind_t szind, uint64_t *seed) {
 		}
 		ntaken += got;
 		for (unsigned j = 0; j < 80; j++) {
-			size_t r = core_below(seed, info->nregs);
+			size_t r = draw_below(seed, info->nregs);
 			bool is_valid = has_put(FAR + r * info->reg_size);
 			bad += is_valid != is_taken[r];
 			ntaken -= is_valid;

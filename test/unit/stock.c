@@ -68,8 +68,8 @@ test_random_use(void) {
 	unsigned n_model = 0, bad = 0, old_room;
 	stock_set_room(&s, place, 333, &old_room);
 	for (unsigned i = 0; i < 20000; i++) {
-		unsigned n = (unsigned)core_below(&seed, 100), low = s.low, room = 333 - n_model;
-		switch (core_below(&seed, 5)) {
+		unsigned n = (unsigned)draw_below(&seed, 100), low = s.low, room = 333 - n_model;
+		switch (draw_below(&seed, 5)) {
 		case 0:
 			n = (unsigned)min_zu(n, s.n);
 			stock_drop_oldest(&s, n);
@@ -79,7 +79,7 @@ test_random_use(void) {
 		case 1:
 		case 2:
 			for (unsigned k = 0; k < n; k++) {
-				ptrs[k] = &back[core_below(&seed, N)];
+				ptrs[k] = &back[draw_below(&seed, N)];
 			}
 			bad += wrong_if(stock_put(&s, ptrs, n) != min_zu(n, room)) || wrong_if(s.low != low);
 			n = (unsigned)min_zu(n, room);

@@ -81,7 +81,7 @@ test_aligned(void) {
 	uint64_t seed = 3;
 	unsigned bad = 0, n = 0, refused = 0;
 	for (unsigned i = 0; i < 200000; i++) {
-		size_t size = random_size(&seed), alignment = (size_t)1 << core_below(&seed, 63);
+		size_t size = random_size(&seed), alignment = (size_t)1 << draw_below(&seed, 63);
 		size_t usize = sz_sa2u(size, alignment);
 		bool fits = size + alignment >= size && size + alignment + PAGE < SC_LARGE_MAXCLASS / 8;
 		if (usize == 0) {

@@ -221,13 +221,13 @@ test_polled(void) {
 	d = tsd_deallocatedp(tsd);
 	tsd_leave();
 	for (unsigned i = 0; i < 20000; i++) {
-		unsigned k = (unsigned)core_below(&seed, 100);
-		size_t size = 1 + core_below(&seed, i % 20 == 0 ? 100000 : 2000);
-		if (core_below(&seed, 3) == 0) {
+		unsigned k = (unsigned)draw_below(&seed, 100);
+		size_t size = 1 + draw_below(&seed, i % 20 == 0 ? 100000 : 2000);
+		if (draw_below(&seed, 3) == 0) {
 			p[k] = keep(realloc(p[k], size));
 		} else {
 			free(p[k]);
-			p[k] = core_below(&seed, 2) == 0 ? keep(malloc(size)) : keep(calloc(1, size));
+			p[k] = draw_below(&seed, 2) == 0 ? keep(malloc(size)) : keep(calloc(1, size));
 		}
 		tsd_enter();
 		bad += wrong_if(*a != tsd_allocated(tsd)) || wrong_if(*d != tsd_deallocated(tsd));
