@@ -4,7 +4,7 @@
  * caches, the order in which they are tried and their locks. Invariant: `mapped` counts the bytes
  * of the extents that are in use, hot, dirty or muzzy, and those of whole huge slabs and pieces.
  * nactive counts the pages in use. Neither counts guard pages. Both are relaxed atomics that are
- * exact whenever no operation is under way. Called by arena.c, arena_life.c, holes.c, large.c and
+ * exact whenever no operation is under way. Called by arena.c, arena_life.c, large.c and
  * pac_move.c, inside the gate (os/gate.h) without a lock; pac_mapped_all() by vacant.h.
  */
 #include "extent/pac.h"

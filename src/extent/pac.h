@@ -12,7 +12,7 @@
  * then after all were; for a request below 1 MiB, if much is dirty (pac_has_plenty), any longer
  * dirty or muzzy extent; adjacent pieces (join.h); retained or new address space (for dense
  * requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers: arena.c,
- * arena_life.c, holes.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
+ * arena_life.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
