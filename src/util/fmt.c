@@ -11,10 +11,6 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Bytes for the digits of a 64-bit number: 22 in octal, the base with the most digits. */
-#define FMT_DIGITS_MAX 24
-#define FMT_NO_PRECISION (-1)
-
 /* The destination of the text. Counts every byte, stores those that fit. */
 typedef struct {
 	char *buf;
@@ -22,21 +18,12 @@ typedef struct {
 	size_t len;  /* bytes produced so far, stored or not */
 } fmt_sink_t;
 
-/* The length modifier of a conversion: the type of its integer argument. */
-typedef enum {
-	len_char, len_short, len_int, len_long, len_llong, len_max, len_size, len_ptrdiff
-} fmt_len_t;
-
-/* A conversion specification; the flags are '-', '0', '+', ' ' and '#'. */
+/* A conversion specification. */
 typedef struct {
-	bool left;
-	bool zero;
-	bool plus;
-	bool space;
-	bool alt;
-	size_t width;
-	int precision; /* or FMT_NO_PRECISION */
-	fmt_len_t len;
+	bool zero;     /* flag '0' */
+	int width;     /* negative: the text stands at the left */
+	int precision; /* negative: none */
+	char len;      /* length modifier: 'l' for ll, 'z', or 0 */
 	char conv;
 } fmt_spec_t;
 
@@ -57,19 +44,13 @@ fmt_u64_dec(char *end, uint64_t v) {
 	return end;
 }
 
-/* Digits of v in base 2^lg_base, ending directly before end. */
-static char *
-fmt_u64_pow2(char *end, uint64_t v, unsigned lg_base, const char *digits) {
-	do {
-		*--end = digits[v & ((1U << lg_base) - 1)];
-		v >>= lg_base;
-	} while (v != 0);
-	return end;
-}
-
 char *
 fmt_u64_hex(char *end, uint64_t v) {
-	return fmt_u64_pow2(end, v, 4, "0123456789abcdef");
+	do {
+		*--end = "0123456789abcdef"[v & 15];
+		v >>= 4;
+	} while (v != 0);
+	return end;
 }
 
 static void
@@ -94,90 +75,49 @@ sink_field(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, size_t 
     const char *body, size_t body_len) {
 	size_t prefix_len = strlen(prefix);
 	size_t used = prefix_len + zeros + body_len;
-	size_t pad = spec->width > used ? spec->width - used : 0;
-	if (!spec->left) {
+	size_t width = spec->width < 0 ? -(size_t)spec->width : (size_t)spec->width;
+	size_t pad = width > used ? width - used : 0;
+	if (spec->width > 0) {
 		sink_fill(sink, ' ', pad);
 	}
 	sink_put(sink, prefix, prefix_len);
 	sink_fill(sink, '0', zeros);
 	sink_put(sink, body, body_len);
-	if (spec->left) {
+	if (spec->width < 0) {
 		sink_fill(sink, ' ', pad);
 	}
 }
 
+/* The width; a larger one than INT_MAX / 2 becomes that, so that it cannot overflow. */
 static const char *
-spec_read_flags(fmt_spec_t *spec, const char *f) {
-	for (;; f++) {
-		switch (*f) {
-		case '-': spec->left = true; break;
-		case '0': spec->zero = true; break;
-		case '+': spec->plus = true; break;
-		case ' ': spec->space = true; break;
-		case '#': spec->alt = true; break;
-		default: return f;
-		}
+spec_read_width(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
+	if (*f == '*') {
+		spec->width = va_arg(args->ap, int);
+		return f + 1;
 	}
-}
-
-/* Reads digits as a number; a larger one than INT_MAX / 2 becomes that, so n cannot overflow. */
-static const char *
-spec_read_number(int *out, const char *f) {
 	int n = 0;
 	for (; *f >= '0' && *f <= '9'; f++) {
 		n = n < INT_MAX / 20 ? n * 10 + (*f - '0') : INT_MAX / 2;
 	}
-	*out = n;
-	return f;
-}
-
-static const char *
-spec_read_width(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
-	int width = 0;
-	if (*f == '*') {
-		f++;
-		width = va_arg(args->ap, int);
-	} else {
-		f = spec_read_number(&width, f);
-	}
-	if (width < 0) {
-		spec->left = true;
-	}
-	spec->width = width < 0 ? -(size_t)width : (size_t)width;
+	spec->width = n;
 	return f;
 }
 
 static const char *
 spec_read_precision(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
-	spec->precision = FMT_NO_PRECISION;
-	if (*f != '.') {
+	spec->precision = -1;
+	if (f[0] != '.' || f[1] != '*') {
 		return f;
 	}
-	f++;
-	if (*f == '*') {
-		int precision = va_arg(args->ap, int);
-		spec->precision = precision < 0 ? FMT_NO_PRECISION : precision;
-		return f + 1;
-	}
-	return spec_read_number(&spec->precision, f);
+	spec->precision = va_arg(args->ap, int);
+	return f + 2;
 }
 
 static const char *
 spec_read_len(fmt_spec_t *spec, const char *f) {
-	spec->len = len_int;
-	switch (*f) {
-	case 'h':
-		spec->len = f[1] == 'h' ? len_char : len_short;
-		return f + (f[1] == 'h' ? 2 : 1);
-	case 'l':
-		spec->len = f[1] == 'l' ? len_llong : len_long;
-		return f + (f[1] == 'l' ? 2 : 1);
-	case 'q': spec->len = len_llong; return f + 1;
-	case 'j': spec->len = len_max; return f + 1;
-	case 'z': spec->len = len_size; return f + 1;
-	case 't': spec->len = len_ptrdiff; return f + 1;
-	default: return f;
-	}
+	size_t n = f[0] == 'z' ? 1 : f[0] == 'l' && f[1] == 'l' ? 2 : 0;
+	spec->len = n == 0 ? '\0' : f[0];
+	return f + n;
 }
 
 /*
@@ -187,8 +127,8 @@ spec_read_len(fmt_spec_t *spec, const char *f) {
  */
 static const char *
 spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
-	memset(spec, 0, sizeof(*spec));
-	f = spec_read_flags(spec, f);
+	spec->zero = *f == '0';
+	f += spec->zero;
 	f = spec_read_width(spec, f, args);
 	f = spec_read_precision(spec, f, args);
 	f = spec_read_len(spec, f);
@@ -196,90 +136,39 @@ spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
 	return *f != '\0' ? f + 1 : f;
 }
 
-static intmax_t
-arg_signed(fmt_len_t len, fmt_args_t *args) {
-	switch (len) {
-	case len_char: return (signed char)va_arg(args->ap, int);
-	case len_short: return (short)va_arg(args->ap, int);
-	case len_int: return va_arg(args->ap, int);
-	case len_long: return va_arg(args->ap, long);
-	case len_llong: return va_arg(args->ap, long long);
-	case len_max: return va_arg(args->ap, intmax_t);
-	case len_size: return va_arg(args->ap, ssize_t);
-	case len_ptrdiff: return va_arg(args->ap, ptrdiff_t);
-	}
-	assert_not_reached();
+static int64_t
+arg_signed(char len, fmt_args_t *args) {
+	return len == 'l' ? va_arg(args->ap, long long) : len == 'z' ? va_arg(args->ap, ssize_t)
+	    : va_arg(args->ap, int);
 }
 
-static uintmax_t
-arg_unsigned(fmt_len_t len, fmt_args_t *args) {
-	switch (len) {
-	case len_char: return (unsigned char)va_arg(args->ap, unsigned);
-	case len_short: return (unsigned short)va_arg(args->ap, unsigned);
-	case len_int: return va_arg(args->ap, unsigned);
-	case len_long: return va_arg(args->ap, unsigned long);
-	case len_llong: return va_arg(args->ap, unsigned long long);
-	case len_max: return va_arg(args->ap, uintmax_t);
-	case len_size: return va_arg(args->ap, size_t);
-	case len_ptrdiff: return (uintmax_t)va_arg(args->ap, ptrdiff_t);
-	}
-	assert_not_reached();
+static uint64_t
+arg_unsigned(char len, fmt_args_t *args) {
+	return len == 'l' ? va_arg(args->ap, unsigned long long) : len == 'z' ? va_arg(args->ap, size_t)
+	    : va_arg(args->ap, unsigned);
 }
 
-static char *
-digits_of(char *end, char conv, uint64_t v) {
-	switch (conv) {
-	case 'x':
-	case 'p': return fmt_u64_hex(end, v);
-	case 'X': return fmt_u64_pow2(end, v, 4, "0123456789ABCDEF");
-	case 'o': return fmt_u64_pow2(end, v, 3, "01234567");
-	default: return fmt_u64_dec(end, v);
-	}
-}
-
-/*
- * Prints an integer given as prefix and absolute value. Leading zeros come from the precision, or
- * from the flag 0 if there is no precision.
- */
+/* Prints an integer given as prefix and absolute value; with the flag 0 zeros fill the width. */
 static void
 put_number(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, uint64_t v) {
-	char digits[FMT_DIGITS_MAX];
+	char digits[FMT_U64_BUF];
 	char *end = digits + sizeof(digits);
-	/* C requires that zero with precision zero has no digits. */
-	char *first = v == 0 && spec->precision == 0 ? end : digits_of(end, spec->conv, v);
-	size_t n = (size_t)(end - first);
-	size_t want = 0;
-	if (spec->precision != FMT_NO_PRECISION) {
-		want = (size_t)spec->precision;
-	} else if (spec->zero && !spec->left) {
-		size_t prefix_len = strlen(prefix);
-		want = spec->width > prefix_len ? spec->width - prefix_len : 0;
-	}
-	size_t zeros = want > n ? want - n : 0;
-	if (spec->conv == 'o' && spec->alt && zeros == 0 && (n == 0 || *first != '0')) {
-		zeros = 1;
-	}
-	sink_field(sink, spec, prefix, zeros, first, n);
+	bool is_hex = spec->conv == 'x' || spec->conv == 'p';
+	char *first = is_hex ? fmt_u64_hex(end, v) : fmt_u64_dec(end, v);
+	size_t n = (size_t)(end - first), used = strlen(prefix) + n;
+	size_t width = spec->zero && spec->width > 0 ? (size_t)spec->width : 0;
+	sink_field(sink, spec, prefix, width > used ? width - used : 0, first, n);
 }
 
 static void
 put_signed(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
-	intmax_t v = arg_signed(spec->len, args);
-	uint64_t magnitude = v < 0 ? -(uint64_t)v : (uint64_t)v;
-	const char *sign = v < 0 ? "-" : spec->plus ? "+" : spec->space ? " " : "";
-	put_number(sink, spec, sign, magnitude);
+	int64_t v = arg_signed(spec->len, args);
+	put_number(sink, spec, v < 0 ? "-" : "", v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 static void
 put_unsigned(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
-	uint64_t v = arg_unsigned(spec->len, args);
-	const char *prefix = "";
-	if (spec->alt && v != 0 && spec->conv == 'x') {
-		prefix = "0x";
-	} else if (spec->alt && v != 0 && spec->conv == 'X') {
-		prefix = "0X";
-	}
-	put_number(sink, spec, prefix, v);
+	put_number(sink, spec, "", arg_unsigned(spec->len, args));
 }
 
 static void
@@ -295,7 +184,7 @@ put_string(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args) {
 	}
 	/* With a precision the string need not be NUL terminated. */
 	size_t n = 0;
-	size_t limit = spec->precision == FMT_NO_PRECISION ? SIZE_MAX : (size_t)spec->precision;
+	size_t limit = spec->precision < 0 ? SIZE_MAX : (size_t)spec->precision;
 	while (n < limit && s[n] != '\0') {
 		n++;
 	}
@@ -313,12 +202,9 @@ put_conversion(fmt_sink_t *sink, const fmt_spec_t *spec, fmt_args_t *args, const
     const char *to) {
 	switch (spec->conv) {
 	case '%': sink_put(sink, "%", 1); return;
-	case 'd':
-	case 'i': put_signed(sink, spec, args); return;
+	case 'd': put_signed(sink, spec, args); return;
 	case 'u':
-	case 'o':
-	case 'x':
-	case 'X': put_unsigned(sink, spec, args); return;
+	case 'x': put_unsigned(sink, spec, args); return;
 	case 'p': put_pointer(sink, spec, args); return;
 	case 's': put_string(sink, spec, args); return;
 	case 'c': put_char(sink, spec, args); return;

@@ -13,10 +13,10 @@
 #define FMT_U64_BUF 24
 
 /*
- * A subset of printf: %s %c %d %i %u %o %x %X %p %%, with the length modifiers hh h l ll q j z t,
- * the flags '-', '0', '+', ' ' and '#', width and precision as digits or '*'. A NULL string prints
- * "(null)", a NULL pointer "0x0". An unknown conversion, or a '%' at the end, is copied to the
- * text, and takes no argument but one for each '*' in it.
+ * What the library uses of printf (test/unit/formats.t): %s %c %d %u %x %p %%, the modifiers ll and
+ * z, the flag '0' for numbers, a width as digits or '*', a precision ".*" for strings. A NULL
+ * string prints "(null)", a NULL pointer "0x0". An unknown conversion, or a '%' at the end, is
+ * copied to the text, and takes no argument but one for each '*' in it.
  * Writes at most size bytes including the final NUL (nothing if size is 0). Returns the length of
  * the whole text without the NUL, also when it did not fit, but at most INT_MAX.
  */

@@ -43,24 +43,14 @@ random_value(void) {
 	return draw_below(&rng, 8) == 0 ? 0 : draw_below(&rng, 2) ? v : -v;
 }
 
-/* "[%", random flags out of those allowed, width, precision, the given end, "]". */
+/* "[%", perhaps the flag 0, perhaps a width, the given end, "]". */
 static void
-random_format(char *out, const char *flags, const char *end) {
-	char *p = out;
-	*p++ = '[';
-	*p++ = '%';
-	for (; *flags != '\0'; flags++) {
-		if (draw_below(&rng, 4) == 0) {
-			*p++ = *flags;
-		}
-	}
+random_format(char *out, bool may_zero, const char *end) {
+	char width[16] = "";
 	if (draw_below(&rng, 2)) {
-		p += sprintf(p, "%d", (int)(1 + draw_below(&rng, 40)));
+		sprintf(width, "%d", (int)(1 + draw_below(&rng, 40)));
 	}
-	if (draw_below(&rng, 2)) {
-		p += sprintf(p, draw_below(&rng, 8) == 0 ? "." : ".%d", (int)draw_below(&rng, 30));
-	}
-	sprintf(p, "%s]", end);
+	sprintf(out, "[%%%s%s%s]", may_zero && draw_below(&rng, 4) == 0 ? "0" : "", width, end);
 }
 
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -68,23 +58,17 @@ random_format(char *out, const char *flags, const char *end) {
 
 static void
 random_integer(size_t size, char conv) {
-	static const char *const mods[] = {"hh", "h", "", "l", "ll", "j", "z", "t"};
-	const char *flags = conv == 'd' || conv == 'i' ? "-+ 0" : conv == 'u' ? "-0" : "-0#";
+	static const char *const mods[] = {"", "ll", "z"};
 	unsigned m = (unsigned)draw_below(&rng, ARRAY_LEN(mods));
 	char end[4];
 	char f[64];
 	uint64_t v = random_value();
 	snprintf(end, sizeof(end), "%s%c", mods[m], conv);
-	random_format(f, flags, end);
+	random_format(f, true, end);
 	switch (m) {
-	case 0:
-	case 1:
-	case 2: same(size, f, (int)v); break;
-	case 3: same(size, f, (long)v); break;
-	case 4: same(size, f, (long long)v); break;
-	case 5: same(size, f, (intmax_t)v); break;
-	case 6: same(size, f, (ssize_t)v); break;
-	default: same(size, f, (ptrdiff_t)v); break;
+	case 0: same(size, f, (int)v); break;
+	case 1: same(size, f, (long long)v); break;
+	default: same(size, f, (ssize_t)v); break;
 	}
 }
 
@@ -97,17 +81,17 @@ random_text(size_t size) {
 		s[i] = (char)(1 + draw_below(&rng, 255));
 	}
 	s[n] = '\0';
-	random_format(f, "-", "s");
+	random_format(f, false, "s");
 	same(size, f, s);
-	same(size, "%-*c|", (int)draw_below(&rng, 20), (int)(1 + draw_below(&rng, 255)));
+	same(size, "%*c|", (int)draw_below(&rng, 40) - 20, (int)(1 + draw_below(&rng, 255)));
 	same(size, "%*.*s|", (int)draw_below(&rng, 40) - 20, (int)draw_below(&rng, 40) - 20, s);
-	same(size, "%%%*d%.*u%s", (int)draw_below(&rng, 40) - 20, (int)n,
-	    (int)draw_below(&rng, 20) - 5, (unsigned)n, s);
+	same(size, "%%%*d%0*u%s", (int)draw_below(&rng, 40) - 20, (int)n, (int)draw_below(&rng, 20),
+	    (unsigned)n, s);
 }
 
 static void
 test_random_formats(void) {
-	static const char convs[] = "diuoxX";
+	static const char convs[] = "dux";
 	for (int i = 0; i < 300000; i++) {
 		size_t size = draw_below(&rng, 4) == 0 ? draw_below(&rng, 30) : 512;
 		random_integer(size, convs[draw_below(&rng, sizeof(convs) - 1)]);
@@ -126,18 +110,15 @@ test_own_cases(void) {
 	is_str(buf, "(null)", "a NULL string");
 	fmt_snprintf(buf, sizeof(buf), "%p %p %20p|", NULL, (void *)0xabc, (void *)0xabc);
 	is_str(buf, "0x0 0xabc                0xabc|", "pointers");
-	const char *quad = "%qd %qu";
-	fmt_snprintf(buf, sizeof(buf), quad, INT64_MIN, UINT64_MAX);
-	is_str(buf, "-9223372036854775808 18446744073709551615", "modifier q, the ends of 64 bits");
-	const char *unknown = "%y %-08.3k %d";
+	const char *unknown = "%y %08.3k %ld %d";
 	fmt_snprintf(buf, sizeof(buf), unknown, 5);
-	is_str(buf, "%y %-08.3k 5", "unknown conversions stay");
-	const char *open_end = "abc %-5";
+	is_str(buf, "%y %08.3k %ld 5", "unknown conversions stay");
+	const char *open_end = "abc %05";
 	fmt_snprintf(buf, sizeof(buf), open_end, 5);
-	is_str(buf, "abc %-5", "a format that ends too early");
+	is_str(buf, "abc %05", "a format that ends too early");
 	is_int(fmt_snprintf(NULL, 0, "%d", 12345), 5, "only the length");
 	char four[4] = {'a', 'b', 'c', 'd'};
-	fmt_snprintf(buf, sizeof(buf), "%.4s", four);
+	fmt_snprintf(buf, sizeof(buf), "%.*s", 4, four);
 	is_str(buf, "abcd", "a string without NUL under a precision");
 	char one[2] = {'x', 'y'};
 	is_int(fmt_snprintf(one, 1, "long"), 4, "size 1 gives the length");
