@@ -102,7 +102,7 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 	}
 	size_t bytes = e->size;
 	uint64_t start = nstime_monotonic_ns();
-	if (!e->is_zeroed || bytes < AHEAD_MIN || ahead_populate(e->addr, bytes) != 0) {
+	if (!e->is_zeroed || bytes < BASE_AHEAD_MIN || ahead_populate(e->addr, bytes) != 0) {
 		ecache_put(src, retained, e);
 		return 0;
 	}

@@ -18,14 +18,6 @@
 extern bool opt_populate;
 
 /*
- * A run is 1 / 2^AHEAD_LG_PART of the bytes that the arena uses, so at most that part of its memory
- * is populated too early; rounded down to a multiple of AHEAD_MIN (or of PAGE, if that is more), at
- * most AHEAD_MAX; in bytes. An arena that uses less than 1 MiB (4 MiB if PAGE is 64 KiB) has none.
- */
-#define AHEAD_LG_PART 6
-#define AHEAD_MIN (ZU(16) << 10)
-#define AHEAD_MAX (ZU(256) << 10)
-/*
  * Greatest request, in pages, for which a run is taken. By default no slab of objects up to half a
  * page is longer; the option slab_sizes can make longer ones, which then get no run.
  */
@@ -52,11 +44,11 @@ typedef struct {
 
 /*
  * Length in bytes of the run that an arena with `use` bytes in use takes for a request of size
- * bytes: a multiple of PAGE, greater than size; 0: no run is taken.
+ * bytes: that of base_ahead(), a multiple of PAGE, greater than size; 0: no run is taken.
  */
 static inline size_t
 ahead_run(size_t use, size_t size) {
-	size_t run = min_zu(use >> AHEAD_LG_PART, AHEAD_MAX) & ~(max_zu(AHEAD_MIN, PAGE) - 1);
+	size_t run = base_ahead(use);
 	return size <= (size_t)AHEAD_REQUEST_PAGES << LG_PAGE && run > size ? run : 0;
 }
 
@@ -65,9 +57,9 @@ ahead_run(size_t use, size_t size) {
  * dirty cache, where they join the rest of the run before, so that no gap remains between runs.
  * Returns the bytes populated, by which the caller raises pac_t.mapped. 0: no memory, populating is
  * off, fails or has failed before, a limit of memory is near, the arena has hooks of the user, the
- * retained memory that fits is shorter than AHEAD_MIN or not known to be zero, or a dirty extent is
- * long enough already (the run might join it, and would then be kept for long requests). The caller
- * holds no lock.
+ * retained memory that fits is shorter than BASE_AHEAD_MIN or not known to be zero, or a dirty
+ * extent is long enough already (the run might join it, and would then be kept for long requests).
+ * The caller holds no lock.
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
 /*

@@ -29,7 +29,8 @@ static const char *const piece_states[PIECE_NSTATES] = {
 	[PIECE_ON] = "on",
 	[PIECE_NO_OPTION] = "off: thp is not default",
 	[PIECE_NO_RETAIN] = "off: retain is false",
-	[PIECE_NO_SIZE] = "off: huge pages are not of 2 MiB", /* or pages are longer than AHEAD_MAX */
+	/* or pages are longer than BASE_AHEAD_MAX */
+	[PIECE_NO_SIZE] = "off: huge pages are not of 2 MiB",
 	/* thp_mode_default stands for the system's word "madvise" */
 	[PIECE_NO_SYSTEM] = "off: the system's setting is not madvise",
 	[PIECE_NO_PROCESS] = "off: disabled for the process",
@@ -67,7 +68,7 @@ piece_find_state(void) {
 	if (!opt_retain) {
 		return PIECE_NO_RETAIN;
 	}
-	if (HUGEPAGE != PIECE_SIZE || PAGE > AHEAD_MAX || pages_huge_size() != PIECE_SIZE) {
+	if (HUGEPAGE != PIECE_SIZE || PAGE > BASE_AHEAD_MAX || pages_huge_size() != PIECE_SIZE) {
 		return PIECE_NO_SIZE;
 	}
 	if (pages_system_thp_mode() != thp_mode_default) {
@@ -110,13 +111,13 @@ piece_is_needless(ecache_t *retained, size_t size) {
 /* ------------------------------------------------------------------ making and taking */
 
 /*
- * Touches a new piece, by populating its first AHEAD_MAX bytes or else by a write: the system then
- * maps a huge page, or only those pages if it has no huge page free.
+ * Touches a new piece, by populating its first BASE_AHEAD_MAX bytes or else by a write: the system
+ * then maps a huge page, or only those pages if it has no huge page free.
  */
 static void
 piece_touch(piece_t *p, char *addr) {
 	uint64_t start = nstime_monotonic_ns();
-	size_t done = ahead_populate_more(addr, AHEAD_MAX);
+	size_t done = ahead_populate_more(addr, BASE_AHEAD_MAX);
 	if (done == 0) {
 		*(volatile char *)addr = 0;
 	}
@@ -197,8 +198,8 @@ piece_get_locked(piece_t *p) {
 
 /*
  * Cuts size bytes off the low end of the rest, which has so many; NULL: no memory for a descriptor.
- * If they are not all populated yet, the next AHEAD_MAX bytes of the piece are populated, even if
- * these do not reach the end of what was cut off; nothing is, if pages before it are not either.
+ * If they are not all populated yet, the next BASE_AHEAD_MAX bytes of the piece are populated, even
+ * if these do not reach the end of what was cut off; nothing is, if pages before it are not either.
  */
 static edata_t *
 piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {
@@ -213,7 +214,7 @@ piece_cut_locked(extent_src_t *src, piece_t *p, size_t size) {
 	piece_put_locked(p, tail);
 	char *end = tail == NULL ? edata_end(e) : edata_end(tail);
 	if (edata_end(e) > p->ready && p->ready >= e->addr) {
-		p->ready += ahead_populate_more(p->ready, min_zu(AHEAD_MAX, (size_t)(end - p->ready)));
+		p->ready += ahead_populate_more(p->ready, min_zu(BASE_AHEAD_MAX, (size_t)(end - p->ready)));
 	}
 	return e;
 }

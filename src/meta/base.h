@@ -92,7 +92,10 @@ void base_delete(base_t *base);
 #define BASE_AHEAD_MAX (ZU(256) << 10)
 extern HIDDEN size_t (*base_populate_hook)(char *addr, size_t size);
 
-/* Bytes to be populated at once by a base that has handed out `allocated` bytes; 0: none. */
+/*
+ * Bytes to be populated at once by a base that has handed out `allocated` bytes, and by an arena
+ * that uses as many (extent/ahead.h); 0: none.
+ */
 static inline size_t
 base_ahead(size_t allocated) {
 	return min_zu(allocated >> BASE_LG_AHEAD, BASE_AHEAD_MAX) & ~(max_zu(BASE_AHEAD_MIN, PAGE) - 1);

@@ -71,20 +71,20 @@ use(void) {
 
 static void
 test_run(void) {
-	size_t least = max_zu(AHEAD_MIN, PAGE), begin = least << AHEAD_LG_PART;
-	bool has_runs = PAGE < AHEAD_MAX;
+	size_t least = max_zu(BASE_AHEAD_MIN, PAGE), begin = least << BASE_LG_AHEAD;
+	bool has_runs = PAGE < BASE_AHEAD_MAX;
 	is_uint(ahead_run(0, PAGE), 0, "nothing in use: no run");
 	is_uint(ahead_run(MIB - 1, PAGE), 0, "below 1 MiB none");
 	is_uint(ahead_run(2 * begin, PAGE), has_runs ? 2 * least : 0, "then a 64th");
 	is_uint(ahead_run(3 * begin - 1, PAGE), has_runs ? 2 * least : 0, "in whole steps");
-	is_uint(ahead_run(SIZE_MAX, PAGE), AHEAD_MAX, "never more than the greatest");
+	is_uint(ahead_run(SIZE_MAX, PAGE), BASE_AHEAD_MAX, "never more than the greatest");
 	is_uint(ahead_run(SIZE_MAX, (AHEAD_REQUEST_PAGES + 1) * PAGE), 0, "none for a large request");
 	unsigned bad = 0;
 	for (size_t n = 0; n < 64 * MIB; n += 12345) {
 		for (size_t size = PAGE; size <= 16 * PAGE; size += PAGE) {
 			size_t run = ahead_run(n, size);
-			bad += run != 0 && (wrong_if(run <= size) || wrong_if(run > n >> AHEAD_LG_PART)
-			    || wrong_if(run > AHEAD_MAX) || wrong_if((run & PAGE_MASK) != 0));
+			bad += run != 0 && (wrong_if(run <= size) || wrong_if(run > n >> BASE_LG_AHEAD)
+			    || wrong_if(run > BASE_AHEAD_MAX) || wrong_if((run & PAGE_MASK) != 0));
 		}
 	}
 	is_uint(bad, 0, "a run is whole pages, longer than the request, and at most a 64th of what is "
@@ -93,18 +93,18 @@ test_run(void) {
 
 static void
 test_growth(void) {
-	size_t least = max_zu(AHEAD_MIN, PAGE) << AHEAD_LG_PART;
+	size_t least = max_zu(BASE_AHEAD_MIN, PAGE) << BASE_LG_AHEAD;
 	start(10000);
 	grow(least - PAGE, 1);
 	is_uint(sys.calls, 0, "a small arena populates nothing");
 	grow(64 * MIB, 1);
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
 	ok(sys.calls > 0 && sys.bytes > 32 * MIB, "a larger one does: %zu bytes", sys.bytes);
-	ok(sys.longest <= AHEAD_MAX, "at most %zu at once: %zu", AHEAD_MAX, sys.longest);
-	ok(mapped - use() <= use() >> AHEAD_LG_PART, "at most a 64th is there too early: %zu",
+	ok(sys.longest <= BASE_AHEAD_MAX, "at most %zu at once: %zu", BASE_AHEAD_MAX, sys.longest);
+	ok(mapped - use() <= use() >> BASE_LG_AHEAD, "at most a 64th is there too early: %zu",
 	    mapped - use());
 	is_uint(mapped - use(), pac_ndirty(pac) << LG_PAGE, "and that is dirty");
-	ok(sys.calls < (sys.bytes >> LG_PAGE) / 2 || PAGE > AHEAD_MAX / 4,
+	ok(sys.calls < (sys.bytes >> LG_PAGE) / 2 || PAGE > BASE_AHEAD_MAX / 4,
 	    "fewer calls than faults: %zu", sys.calls);
 	size_t calls = sys.calls;
 	pac_purge(pac, 1, true);
@@ -123,7 +123,7 @@ test_lengths(void) {
 		pac_alloc_dense(pac, (1 + 2 * (i % 4)) << LG_PAGE)->addr[0] = 1;
 	}
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
-	ok(mapped - use() <= use() >> AHEAD_LG_PART, "runs of several lengths leave no holes: %zu",
+	ok(mapped - use() <= use() >> BASE_LG_AHEAD, "runs of several lengths leave no holes: %zu",
 	    mapped - use());
 }
 

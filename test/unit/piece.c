@@ -208,7 +208,7 @@ test_growth(void) {
 	ok(rest == NULL || elem_state(emap_elem(rest->addr)) == extent_state_hot,
 	    "what waits is not in use");
 	is_uint(npieces(), sys.huge, "counted");
-	ok(mapped - use() < PIECE_SIZE + AHEAD_MAX, "at most one piece is there too early: %zu",
+	ok(mapped - use() < PIECE_SIZE + BASE_AHEAD_MAX, "at most one piece is there too early: %zu",
 	    mapped - use());
 	is_uint(mapped - use(), pac_ndirty(pac) << LG_PAGE, "and that is dirty");
 	pac_purge(pac, now, true);
