@@ -20,8 +20,8 @@
 
 /* log2 of the largest class in bytes: the records of one slab. */
 #define RECS_LG_MAX 20u
-/* Single records that a block of them hands out; its size class has room for a few more. */
-#define SINGLES 64u
+/* Bytes of a block of single records: a size class. */
+#define SINGLES_SIZE ((size_t)4 << 10)
 
 cassert(offsetof(recs_block_t, bytes) == sizeof(uint64_t));
 
@@ -121,8 +121,8 @@ recs_check(const sample_rec_t *r, uint32_t n) {
 /* Makes a block of single records and returns one; the others go to the free list of class c. */
 static sample_rec_t *
 singles_new(unsigned c) {
-	sample_rec_t *r = block_new(meta_class_size(meta_class(SINGLES * sizeof(*r))));
-	for (unsigned i = SINGLES - 1; r != NULL && i > 0; i--) {
+	sample_rec_t *r = block_new(SINGLES_SIZE);
+	for (unsigned i = SINGLES_SIZE / sizeof(*r) - 1; r != NULL && i > 0; i--) {
 		freed_put(c, &r[i]);
 	}
 	return r;

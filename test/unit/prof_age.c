@@ -206,6 +206,19 @@ test_blocks(void) {
 	}
 }
 
+/* After test_blocks(): the region has no room left. */
+static void
+test_singles(void) {
+	const recs_block_t *first = recs_blocks(false), *b;
+	do {
+		recs_alloc(1);
+	} while ((b = recs_blocks(false)) == first);
+	for (uint64_t i = 1; i < b->n; i++) {
+		recs_alloc(1);
+	}
+	ok(recs_blocks(false) == b, "a block of single records is handed out whole");
+}
+
 static size_t
 below(uint64_t *seed, size_t n) {
 	return (size_t)(test_random(seed) % n);
@@ -287,6 +300,7 @@ main(void) {
 	nstime_now_hook = NULL;
 	test_threads();
 	test_blocks();
+	test_singles();
 	unlink(path);
 	rmdir(dir);
 	return done_testing();
