@@ -595,7 +595,7 @@ extent_destroy(extent_src_t *src, edata_t *e) {
 /* Maps bytes and describes the mapping in e. ENOMEM leaves e unchanged. */
 static int
 extent_map(extent_src_t *src, edata_t *e, size_t bytes, size_t alignment) {
-	bool zero = false, commit = true;
+	bool zero, commit;
 	void *p = ehooks_alloc(&src->ehooks, bytes, max_zu(alignment, PAGE), &zero, &commit);
 	if (p == NULL) {
 		return ENOMEM;

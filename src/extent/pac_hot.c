@@ -335,15 +335,13 @@ hot_try_take(pac_t *pac, edata_t *e) {
  * The state of the extent of an element. That of a hot extent which was an object is in its
  * descriptor only, which may have another owner by now: hot_try_take() decides.
  */
-NO_SANITIZE_THREAD static extent_state_t
+static extent_state_t
 hot_state_seen(uint64_t elem) {
 	extent_state_t state = elem_state(elem);
 	if (state != extent_state_active || (elem & ELEM_SLAB) != 0) {
 		return state;
 	}
-	edata_t seen;
-	seen.home = *(const volatile uint64_t *)&elem_edata(elem)->home;
-	return (extent_state_t)seen.state;
+	return (extent_state_t)edata_seen(elem_edata(elem)).state;
 }
 
 void

@@ -229,20 +229,23 @@ pac_hpa_tick(pac_t *pac, uint64_t now) {
 	pac_pass_end(d);
 }
 
-void
+size_t
 pac_hpa_empty(pac_t *pac, bool is_all) {
-	if (pac->hpa != NULL) {
-		hpa_sec_drain(pac);
-		hpa_purge(pac->hpa, is_all);
+	if (pac->hpa == NULL) {
+		return 0;
 	}
+	hpa_sec_drain(pac);
+	return hpa_purge(pac->hpa, is_all);
 }
 
-void
+size_t
 pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait) {
+	size_t bytes = 0;
 	if (unlikely(pac->hpa != NULL) && pac_pass_begin(&pac->decay_dirty, may_wait) == 0) {
-		pac_hpa_empty(pac, is_all);
+		bytes = pac_hpa_empty(pac, is_all);
 		pac_pass_end(&pac->decay_dirty);
 	}
+	return bytes;
 }
 
 void

@@ -63,25 +63,16 @@ bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
  */
 void pac_hpa_tick(pac_t *pac, uint64_t now);
 /*
- * Returns empty slabs, and with is_all purges every dirty page. may_wait: waits for the pass of
+ * Makes the memory of empty slabs retained (unmaps it with the option retain off), and with is_all
+ * purges every dirty page. Returns the bytes of these slabs. may_wait: waits for the pass of
  * another thread; else does nothing if there is one. Does nothing in a pass of this thread.
  */
-void pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait);
-/* pac_hpa_purge() of everything, with waiting, if is_all; otherwise pac_hpa_tick(). */
-static inline void
-pac_hpa_decay(pac_t *pac, uint64_t now, bool is_all) {
-	if (is_all) {
-		pac_hpa_purge(pac, true, true);
-	} else {
-		pac_hpa_tick(pac, now);
-	}
-}
-
+size_t pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait);
 /*
  * As pac_hpa_purge(), called in a pass that this thread has begun, or at the end of an arena. This
  * function and pac_hpa_purge() empty the small extent caches first.
  */
-void pac_hpa_empty(pac_t *pac, bool is_all);
+size_t pac_hpa_empty(pac_t *pac, bool is_all);
 
 /* Pages of huge slabs that are not in use and may be in memory, also those in extent caches. */
 static inline size_t

@@ -435,7 +435,11 @@ void
 pac_purge(pac_t *pac, uint64_t now, bool all) {
 	pac_purge_one(pac, &pac->decay_dirty, now, all);
 	pac_purge_one(pac, &pac->decay_muzzy, now, all);
-	pac_hpa_decay(pac, now, all);
+	if (all) {
+		pac_hpa_purge(pac, true, true);
+	} else {
+		pac_hpa_tick(pac, now);
+	}
 	pac_pass_ended(pac);
 	if (all) {
 		edata_cache_purge(&pac->src.edata_cache);

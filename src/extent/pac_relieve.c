@@ -78,23 +78,20 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * Makes the memory of empty slabs retained, after the extents that are hot or in small extent
- * caches have gone to their slabs. Unused pages of the other slabs stay: they free no address
- * space. With the option retain off unmaps it instead, and returns the number of these bytes, which
- * may be wrong by what other threads map or unmap meanwhile; else 0.
+ * pac_hpa_purge() of empty slabs, after the extents that are hot or in small extent caches have
+ * gone to their slabs. Unused pages of the other slabs stay: they free no address space. Returns
+ * the bytes that were unmapped; 0 with the option retain, as pac_relieve() finds them retained.
  */
 static size_t
 pac_relieve_slabs(pac_t *pac, bool may_wait) {
 	pac_decay_t *d = &pac->decay_dirty;
-	if (likely(pac->hpa == NULL) || pac_pass_lock(d, may_wait) != 0) {
-		return 0;
+	size_t bytes = 0;
+	if (unlikely(pac->hpa != NULL) && pac_pass_lock(d, may_wait) == 0) {
+		pac_flush_hot_locked(pac, d);
+		pac_pass_unlock(d);
+		bytes = pac_hpa_purge(pac, false, may_wait);
 	}
-	pac_flush_hot_locked(pac, d);
-	pac_pass_unlock(d);
-	size_t before = atomic_load_zu(&pac->mapped, MO_RELAXED);
-	pac_hpa_purge(pac, false, may_wait);
-	size_t after = atomic_load_zu(&pac->mapped, MO_RELAXED);
-	return opt_retain || after > before ? 0 : before - after;
+	return opt_retain ? 0 : bytes;
 }
 
 /*

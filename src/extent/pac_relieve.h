@@ -20,11 +20,11 @@ size_t pac_relievable(const pac_t *pac);
  * Gives unused pages and address space back to the system, the largest extents of each cache first,
  * until at least `want` bytes went, none is left or the system refuses. Of the last extent only
  * what is still wanted goes, rounded up to PAC_GRAIN. Before that all empty huge slabs become
- * retained; with the option retain off they are unmapped, and count. Returns the number of bytes; 0
- * with hooks of the user, or if this thread is in a pass of dirty pages.
+ * retained; with the option retain off they are unmapped, however many bytes are wanted. Returns
+ * the number of bytes; 0 with hooks of the user, or if this thread is in a pass of dirty pages.
  * was_busy: NULL: waits until another thread ends such a pass. Otherwise, if a thread (this one
- * too) is in one or holds the mutex, returns 0 and sets *was_busy to true; it is never set to
- * false.
+ * too) is in one or holds the mutex, sets *was_busy to true (it is never set to false), and the
+ * result is 0, or only the bytes of slabs.
  */
 size_t pac_relieve(pac_t *pac, size_t want, bool *was_busy);
 

@@ -438,20 +438,20 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
 
 /*
  * Asks the system to back a slab, which is out, by one huge page. The system does that later, or
- * with may_collapse at once, by copying the pages.
+ * with may_collapse at once, by copying the pages; if it has no huge page free, still later.
  */
 static void
 hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
 	int err = pages_huge(s->addr, HSLAB_SIZE);
-	bool is_asked = err == 0;
-	if (is_asked && may_collapse) {
+	bool is_huge = err == 0;
+	if (is_huge && may_collapse) {
 		err = pages_collapse(s->addr, HSLAB_SIZE);
 		/* Before Linux 6.1 there is only the request for later. */
 		err = err == EINVAL ? 0 : err;
 	}
 	hpa_note_huge(h, err, now);
 	s->is_marked = true; /* even a refusal may leave a mark */
-	hpa_bring_back(h, s, is_asked, NULL);
+	hpa_bring_back(h, s, is_huge, NULL);
 }
 
 /* ------------------------------------------------------------------ ticks */
@@ -549,9 +549,9 @@ hpa_turn_locked(hpa_t *h, bool is_all) {
 	return s;
 }
 
-void
+size_t
 hpa_purge(hpa_t *h, bool is_all) {
-	size_t n = atomic_load_zu(&h->nslabs, MO_RELAXED);
+	size_t n = atomic_load_zu(&h->nslabs, MO_RELAXED), nreturned = 0;
 	for (size_t i = 0; i < n; i++) {
 		mutex_lock(&h->mtx);
 		hslab_t *s = hpa_turn_locked(h, is_all);
@@ -559,10 +559,12 @@ hpa_purge(hpa_t *h, bool is_all) {
 		mutex_unlock(&h->mtx);
 		if (is_empty) {
 			hpa_return(h, s);
+			nreturned++;
 		} else if (s != NULL) {
 			hpa_purge_slab(h, s);
 		}
 	}
+	return nreturned * HSLAB_SIZE;
 }
 
 /* ------------------------------------------------------------------ statistics */

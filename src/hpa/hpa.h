@@ -168,8 +168,11 @@ void hpa_dalloc(hpa_t *h, char *addr, size_t size);
  * thread may copy pages to make a slab huge at once.
  */
 void hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse);
-/* Returns all empty slabs, and with is_all purges the dirty pages of the others too. */
-void hpa_purge(hpa_t *h, bool is_all);
+/*
+ * Returns all empty slabs to the source, and with is_all purges the dirty pages of the others too.
+ * The result is the number of bytes of the slabs that were returned.
+ */
+size_t hpa_purge(hpa_t *h, bool is_all);
 
 /* How the system uses huge pages; found out at the first call, which boot makes with hpa:true. */
 hpa_sys_t hpa_sys(void);

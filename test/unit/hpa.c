@@ -141,7 +141,7 @@ test_slab(void) {
 	unsigned bad = 0;
 	hslab_init(&s, NULL, NULL);
 	for (unsigned k = 0; k < 3000; k++) {
-		unsigned n = 1 + (unsigned)draw_below(&rnd, 9), at = (unsigned)draw_below(&rnd,
+		unsigned n = 1 + (unsigned)core_below(&rnd, 9), at = (unsigned)core_below(&rnd,
 		    HSLAB_NPAGES);
 		if (n <= s.longest && (k & 1) == 0) {
 			unsigned first = hslab_find(&s, n), fresh = 0;
@@ -407,8 +407,7 @@ test_huge_later(void) {
 	ok(sys.huge == 1 && sys.collapse == 1 && atomic_load_u64(&h->nhugify_failures, MO_RELAXED) == 1
 	    && hslab_of(slab)->is_huge, "one that cannot be huge at once may become it");
 	hpa_dalloc(h, slab, HSLAB_SIZE / 2);
-	is_uint(atomic_load_zu(&h->nidle, MO_RELAXED), HSLAB_NPAGES / 2,
-	    "its free pages may come back");
+	is_uint(atomic_load_zu(&h->nidle, MO_RELAXED), HSLAB_NPAGES / 2, "its free pages are idle");
 	hpa_purge(h, true);
 	ok(sys.nohuge == 1 && !hslab_of(slab)->is_huge, "until a purge withdraws the advice");
 }
@@ -524,13 +523,13 @@ test_many(void) {
 	size_t sum = 0;
 	bool is_zeroed;
 	for (unsigned k = 0; k < 20000; k++) {
-		unsigned i = (unsigned)draw_below(&rnd, N_RUNS);
+		unsigned i = (unsigned)core_below(&rnd, N_RUNS);
 		if (runs[i] != NULL) {
 			hpa_dalloc(h, runs[i], sizes[i]);
 			sum -= sizes[i];
 			runs[i] = NULL;
 		} else {
-			sizes[i] = (1 + draw_below(&rnd, 17)) << LG_PAGE;
+			sizes[i] = (1 + core_below(&rnd, 17)) << LG_PAGE;
 			runs[i] = take(h, sizes[i], &is_zeroed);
 			sum += sizes[i];
 		}
