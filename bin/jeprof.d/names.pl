@@ -10,6 +10,7 @@
 package Names;
 
 use constant DEEPEST => 16; # types of Rust in one another: each is a pass through a name
+use constant { LONGEST_FULL => 1 << 20, ALL_FULL => 1 << 26 }; # bytes of one, all demangled names
 
 our @frames; # place => its list of frames
 our $tells_files = 0; # set by --debug: say in notes which file gave names and lines
@@ -81,8 +82,8 @@ sub name_object {
 }
 
 # Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt or
-# llvm-cxxfilt. Without them, or for a name that they leave as it is, Cxx gives the short form,
-# which is then full too.
+# llvm-cxxfilt. Without them, if they fail, or for a name that they leave as it is or make too long,
+# Cxx gives the short form, which is then full too.
 sub demangle {
 	my %plain;
 	for my $frame (map { @$_ } @frames) {
@@ -92,11 +93,12 @@ sub demangle {
 	my @mangled = sort keys %plain;
 	if (@mangled) {
 		my $tool = Tool::find('c++filt') || Tool::find('llvm-cxxfilt');
-		my $text = $tool ? Tool::filter([$tool], join '', map { "$_\n" } @mangled) : undef;
+		my $text = $tool ? Tool::filter(Tool::limited($tool), join('', map { "$_\n" } @mangled), ALL_FULL) : undef;
 		my @names = split /\n/, $text // '';
 		@plain{@mangled} = @names if @names == @mangled;
 		for my $name (@mangled) {
-			$plain{$name} = Cxx::short($name) if ($plain{$name} // $name) eq $name;
+			my $full = $plain{$name} // $name;
+			$plain{$name} = Cxx::short($name) if $full eq $name || length $full > LONGEST_FULL;
 		}
 	}
 	for my $frame (map { @$_ } @frames) {

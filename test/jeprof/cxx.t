@@ -163,7 +163,7 @@ sub forged {
 	my $stacks = join '', map { sprintf "@ 0x%x\n  t*: 1: 100 [0: 0]\n", 0x1000 * ($_ + 1) } 0 .. $#names;
 	spew("$dir/forged.heap", "--- symbol\nbinary=/bin/x\n$symbols---\n--- heap\nheap_v2/0\n"
 		    . "  t*: 1: 100 [0: 0]\n$stacks\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 1 /bin/x\n");
-	my ($code, $out) = run('sh', '-c', 'ulimit -t 300; ulimit -v 2500000; exec "$@"', 'sh', $^X, $jeprof, 'top', "$dir/forged.heap");
+	my ($code, $out) = run('/bin/sh', '-c', 'ulimit -t 300; ulimit -v 2500000; exec "$@"', 'sh', $^X, $jeprof, 'top', "$dir/forged.heap");
 	like($out, $want, $title) or diag "code $code";
 }
 
@@ -172,6 +172,16 @@ forged('a long name with many brackets', qr/ 1  a *$/m, 'a' . '<' x $many . '>' 
 forged('and with round ones', qr/ 1  a *$/m, 'a' . '(' x $many . ')' x $many);
 forged('of many types of Rust', qr/ 1  <<<<<.*::a *$/m, '<' x $many . 'T' . '>::a' x $many);
 load_jeprof();
+my $doubling = '_ZZ1f1aZS_ES_' . join('', map { my $to = $_ < 10 ? $_ : chr 55 + $_; "ZS${to}_ES${to}_" } 0 .. 30) . 'E1x';
+forged('a name that doubles at each reference', qr{ 1  _ZZ1f1aZS_ES_ZS0_E}, $doubling);
+forged('beside others', qr/ 1  app::Pool::grow *$/m, $doubling, '_ZN3app4Pool4growIiEEvm');
+my $nested = '_ZN' . '1a' x $many . 'Ev';
+forged('a deep one', qr/ 1  _ZN1a1a/, $nested);
+{
+	local $ENV{PATH} = '/bin-of-nobody';
+	forged('without c++filt', qr{ 1  _ZZ1f1aZS_ES_ZS0_E}, $doubling);
+	forged('a deep one', qr/ 1  _ZN1a1a/, $nested);
+}
 srand 1;
 my @texts = map { join '', map { qw(< > a) [rand 3] } 1 .. rand 14 } 1 .. 2000;
 my @other = grep {
