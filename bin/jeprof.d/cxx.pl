@@ -28,6 +28,10 @@ my %operator = (nw => ' new', na => ' new[]', dl => ' delete', da => ' delete[]'
 	nt => '!', aa => '&&', oo => '||', pp => '++', mm => '--', cm => ',', pm => '->*', pt => '->',
 	cl => '()', ix => '[]', qu => '?');
 
+# A forged name may hold itself many times over: nothing is read of a longer one, and no part that is
+# longer is repeated.
+use constant LONGEST => 4096;
+
 our ($in, @known); # the name, read at pos($in); substitutions so far
 
 # The short form of a mangled name; undef if it is not understood. What follows the name, such as
@@ -35,7 +39,7 @@ our ($in, @known); # the name, read at pos($in); substitutions so far
 sub short {
 	my ($mangled) = @_;
 	local ($in, @known) = ($mangled);
-	return undef unless $in =~ /\G_Z/gc;
+	return undef unless length $in <= LONGEST && $in =~ /\G_Z/gc;
 	my $text = eval { encoding(0) };
 	return defined $text && $mangled =~ /17h[0-9a-f]{16}E(?:\.llvm\.\d+)?$/ ? of_rust($text) : $text;
 }
@@ -121,7 +125,8 @@ sub substitution {
 		$index = $index * 36 + (/\d/ ? $_ : ord($_) - 55) for split //, $1;
 		$index++;
 	}
-	return $known[$index] // unknown();
+	my $text = $known[$index] // unknown();
+	return length $text <= LONGEST ? $text : unknown();
 }
 
 # Z..E: the function, then what lies in it, as f::x.

@@ -3,7 +3,7 @@
 # the sentence says why. scripts/join-page makes the rule (TIMES, MORE) and the list, heaps(), of
 # bin/page/heaps.txt, and writes them in front of this text. jeprofd has both too, and says the same
 # where the bytes of mapped files are known (bin/agent/elsewhere.c). Callers: Frag, Live, Main for
-# top, Patient for doctor, Page for the report.
+# top, Patient for doctor, Report and Page for the report.
 package Elsewhere;
 
 # A figure of the metadata of a Dump; undef if it is not there or no number of at most 18 digits.
@@ -61,12 +61,19 @@ sub text {
 	return "$all in memory, $own of it through malloc; the rest $beside" . (length $whose ? " ($whose)" : '');
 }
 
+# Whose heap the rest of the memory of a Dump may be, as whose() says it, found once: Report drops the
+# objects of a Dump before Page asks.
+sub whose_of {
+	my ($dump) = @_;
+	return $dump->{whose} //= whose($dump->{meta}{exe}, map { $_->{path} } @{ $dump->{maps} },
+		@{ $dump->{modules} });
+}
+
 # The sentence of text() about the process of a Dump, not of one of lock contention; '' if none.
 sub sentence {
 	my ($dump, $option) = @_;
 	return '' if Contention::is_one($dump);
 	my $beside = beside($dump) // return '';
 	my $shared = number($dump, 'rss_shared');
-	return text(@$beside{qw(rss heap)}, $shared, whose($dump->{meta}{exe}, map { $_->{path} } @{ $dump->{maps} },
-			@{ $dump->{modules} }), $option);
+	return text(@$beside{qw(rss heap)}, $shared, whose_of($dump), $option);
 }

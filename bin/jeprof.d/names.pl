@@ -9,6 +9,9 @@
 # (lines_of), Pack (found_lines); Main (line_tools). Reduce and all that print names read @frames.
 package Names;
 
+use constant DEEPEST => 16; # types of Rust in one another: each is a pass through a name
+use constant { LONGEST_FULL => 1 << 20, ALL_FULL => 1 << 26 }; # bytes of one, all demangled names
+
 our @frames; # place => its list of frames
 our $tells_files = 0; # set by --debug: say in notes which file gave names and lines
 my %by_object; # object key -> its places for which add_lines() has not asked yet
@@ -79,8 +82,8 @@ sub name_object {
 }
 
 # Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt or
-# llvm-cxxfilt. Without them, or for a name that they leave as it is, Cxx gives the short form,
-# which is then full too.
+# llvm-cxxfilt. Without them, if they fail, or for a name that they leave as it is or make too long,
+# Cxx gives the short form, which is then full too.
 sub demangle {
 	my %plain;
 	for my $frame (map { @$_ } @frames) {
@@ -90,11 +93,12 @@ sub demangle {
 	my @mangled = sort keys %plain;
 	if (@mangled) {
 		my $tool = Tool::find('c++filt') || Tool::find('llvm-cxxfilt');
-		my $text = $tool ? Tool::filter([$tool], join '', map { "$_\n" } @mangled) : undef;
+		my $text = $tool ? Tool::filter(Tool::limited($tool), join('', map { "$_\n" } @mangled), ALL_FULL) : undef;
 		my @names = split /\n/, $text // '';
 		@plain{@mangled} = @names if @names == @mangled;
 		for my $name (@mangled) {
-			$plain{$name} = Cxx::short($name) if ($plain{$name} // $name) eq $name;
+			my $full = $plain{$name} // $name;
+			$plain{$name} = Cxx::short($name) if $full eq $name || length $full > LONGEST_FULL;
 		}
 	}
 	for my $frame (map { @$_ } @frames) {
@@ -121,7 +125,7 @@ sub shorten_once {
 	$text =~ s/::h[0-9a-f]{16}$//; # Rust: the hash that legacy names end in
 	$text =~ s/(?<=\w)\[[0-9a-f]{1,16}\]//g; # Rust: the hashes of crates in newer names
 	my $whole = length $text ? $text : $name;
-	while (defined(my $shorter = of_type($text))) { $text = $shorter }
+	for (1 .. DEEPEST) { $text = of_type($text) // last }
 	return length $text ? $text : $name unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
 	$text =~ s/\[abi:\w+\]//g;
@@ -130,11 +134,11 @@ sub shorten_once {
 	$text =~ s/->/-\x05/g;
 	$text =~ s/\.\((\*[^()]*)\)(?=\.)/.\x02$1\x03/g; # Go: package.(*Type).Method
 	$text =~ s/::(?=<)//g; # Rust: name::<Type>
-	1 while $text =~ s/<[^<>]*>//g;
+	$text = cut_pairs($text, '<', '>');
 	$text =~ s/;[^\[\];]*\]/]/g; # Rust: [Type; 4]
 	$text =~ s/\{unnamed type#(\d+)\}/{unnamed#$1}/g;
 	$text =~ s/\{lambda\([^{}]*\)#(\d+)\}/{lambda#$1}/g;
-	1 while $text =~ s/\([^()]*\)//g;
+	$text = cut_pairs($text, '(', ')');
 	$text =~ s{ (?:(?:const|volatile|noexcept)\b|&&?)}{}g;
 	if ($text =~ /\boperator\b/) {
 		$text =~ s/^.*?\s(?=\S*\boperator\b)//;
@@ -145,6 +149,22 @@ sub shorten_once {
 	$text =~ s/\x01/(anonymous namespace)/g;
 	$text =~ s/\s+$//;
 	return $text =~ /^(?:::|$)/ ? $whole : $text;
+}
+
+# A text without all pairs of these brackets and their contents; a bracket without partner stays. Its
+# time does not grow faster than the text, which may be a forged one.
+sub cut_pairs {
+	my ($text, $open, $close) = @_;
+	my (@parts, @starts); # what is left, and where in it a pair may begin
+	for my $part (split /([\Q$open$close\E])/, $text) {
+		if ($part eq $close && @starts) {
+			$#parts = pop(@starts) - 1;
+			next;
+		}
+		push @starts, scalar @parts if $part eq $open;
+		push @parts, $part;
+	}
+	return join '', @parts;
 }
 
 # <Type as Trait>::method and <Type>::method of Rust as Type::method; of dyn A + B, A stays. undef for

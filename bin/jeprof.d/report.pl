@@ -218,6 +218,7 @@ sub take_file {
 	Places::ranges($dump); # finds the main program
 	$store->{program} //= $dump->{program} // $Object::program
 	    // ($dump->{main} ? $dump->{main}{path} : $dump->{meta}{exe} // '?');
+	Elsewhere::whose_of($dump) if $dump->{heap}; # for Page
 	delete @$dump{qw(text stacks age life labeled frag frag_lines maps modules ranges numbers symbols)};
 }
 

@@ -104,7 +104,7 @@ sub fail {
 }
 
 # ---------------------------------------------------------------------------------------------------
-# Tool: finding and running other programs, never through a shell.
+# Tool: finding and running other programs, never through a shell, but for that of limited().
 package Tool;
 
 use Cwd ();
@@ -150,11 +150,18 @@ sub filter {
 	return $is_done ? $text : undef;
 }
 
+# The command of a program that gets at most 1 GiB of memory and 5 seconds of the processor.
+sub limited {
+	my ($path) = @_;
+	return ['/bin/sh', '-c', 'ulimit -v 1048576; ulimit -t 5; exec "$0"', $path];
+}
+
 # Runs @$command with the text $input on its stdin and without standard error. Returns the output,
 # also of a program that failed, and whether it ended with 0; undef if no child could be made. A
-# program that cannot be executed is one that failed without output.
+# program that cannot be executed is one that failed without output. If $most is given, a program
+# that writes more bytes is one that failed; the rest is not read, which ends it.
 sub output {
-	my ($command, $input) = @_;
+	my ($command, $input, $most) = @_;
 	open(my $in, '+>', undef) or return undef;
 	binmode $in;
 	print {$in} $input;
@@ -162,10 +169,11 @@ sub output {
 	my $pid = open(my $out, '-|') // return undef;
 	child($command, $in) if !$pid;
 	binmode $out;
-	local $/;
-	my $text = <$out>;
-	$text //= '';
-	return ($text, scalar close $out);
+	my ($text, $is_less) = ('', 1);
+	while ($is_less && read $out, $text, 1 << 20, length $text) {
+		$is_less = length $text <= ($most // length $text);
+	}
+	return ($text, close($out) && $is_less);
 }
 
 # Runs @command with $input (undef: nothing) on its standard input. Returns its exit code (128 + N

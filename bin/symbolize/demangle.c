@@ -16,6 +16,8 @@
 
 enum { MANGLED_MAX = 4096 }; /* bytes with NUL of a C++ name, above which it is not demangled */
 
+enum { DEEPEST = 16 }; /* types of Rust in one another: each is a pass through a name */
+
 /*
  * Bytes that stand in a name for "(anonymous namespace)" and for the brackets of operators, as in
  * operator<, and of Go's receivers, while pairs of brackets are removed.
@@ -441,8 +443,8 @@ name_shorten(const char *name, char *to, size_t room) {
 	cut_suffixes(text);
 	cut_hash(text);
 	cut_crate_hashes(text);
-	while (cut_trait(text))
-		;
+	for (unsigned depth = 0; depth < DEEPEST && cut_trait(text);)
+		depth++;
 	if (strpbrk(text, "(<[ ") != NULL) {
 		remove_all(text, " [clone ", "]");
 		remove_all(text, "[abi:", "]");

@@ -132,6 +132,8 @@ my %newer = (
 	    => 'alloc::raw_vec::RawVec::grow_one',
 	'_RNvXsa_NtNtCs8NwYtU1Mohg_4core3fmt5floatC3f16NtB7_5Debug3fmt' => 'f16::fmt',
 	map { $_ => $_ } '_R', '_RNv', '_RNvC3foo', '_RNvB_3foo', '_RC9foo', '_RNvC3foo3bar_');
+$both{ '<' x 16 . 'T' . '>::a' x 16 } = 'T' . '::a' x 16;
+$both{ '<' x 17 . 'T' . '>::a' x 17 } = '<' x 17 . 'T' . '>::a' x 17; # more than anybody writes
 my @both = sort keys %both;
 my @newer = sort keys %newer;
 SKIP: {
@@ -153,4 +155,39 @@ SKIP: {
 	skip 'no names in libstdc++', 1 unless @all > 1000;
 	is_deeply(by_table(@all), shown(@all), 'for jeprofd, of libstdc++');
 }
+
+# Forged names: the seconds of the processor and the memory are far more than what they need.
+sub forged {
+	my ($title, $want, @names) = @_;
+	my $symbols = join '', map { sprintf "0x%x %s\n", 0x1000 * ($_ + 1), $names[$_] } 0 .. $#names;
+	my $stacks = join '', map { sprintf "@ 0x%x\n  t*: 1: 100 [0: 0]\n", 0x1000 * ($_ + 1) } 0 .. $#names;
+	spew("$dir/forged.heap", "--- symbol\nbinary=/bin/x\n$symbols---\n--- heap\nheap_v2/0\n"
+		    . "  t*: 1: 100 [0: 0]\n$stacks\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 00:00 1 /bin/x\n");
+	my ($code, $out) = run('/bin/sh', '-c', 'ulimit -t 300; ulimit -v 2500000; exec "$@"', 'sh', $^X, $jeprof, 'top', "$dir/forged.heap");
+	like($out, $want, $title) or diag "code $code";
+}
+
+my $many = 200_000;
+forged('a long name with many brackets', qr/ 1  a *$/m, 'a' . '<' x $many . '>' x $many);
+forged('and with round ones', qr/ 1  a *$/m, 'a' . '(' x $many . ')' x $many);
+forged('of many types of Rust', qr/ 1  <<<<<.*::a *$/m, '<' x $many . 'T' . '>::a' x $many);
+load_jeprof();
+my $doubling = '_ZZ1f1aZS_ES_' . join('', map { my $to = $_ < 10 ? $_ : chr 55 + $_; "ZS${to}_ES${to}_" } 0 .. 30) . 'E1x';
+forged('a name that doubles at each reference', qr{ 1  _ZZ1f1aZS_ES_ZS0_E}, $doubling);
+forged('beside others', qr/ 1  app::Pool::grow *$/m, $doubling, '_ZN3app4Pool4growIiEEvm');
+my $nested = '_ZN' . '1a' x $many . 'Ev';
+forged('a deep one', qr/ 1  _ZN1a1a/, $nested);
+{
+	local $ENV{PATH} = '/bin-of-nobody';
+	forged('without c++filt', qr{ 1  _ZZ1f1aZS_ES_ZS0_E}, $doubling);
+	forged('a deep one', qr/ 1  _ZN1a1a/, $nested);
+}
+srand 1;
+my @texts = map { join '', map { qw(< > a) [rand 3] } 1 .. rand 14 } 1 .. 2000;
+my @other = grep {
+	my $want = $_;
+	1 while $want =~ s/<[^<>]*>//g;
+	Names::cut_pairs($_, '<', '>') ne $want
+} @texts;
+is("@other", '', 'pairs of brackets, as taken away one by one');
 done_testing();

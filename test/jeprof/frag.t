@@ -62,6 +62,7 @@ sub profile {
 	}
 	$text .= sprintf "\nMAPPED_LIBRARIES:\n%x-%x r-xp 00001000 08:01 1 %s\n# module %x-%x %x %s %s\n", $base + 0x1000, $base + 0x3000,
 	    "$dir/serve", $base, $base + 0x3000, $base, $id, "$dir/serve";
+	$text .= sprintf "# module %x-%x %x %s %s\n", $base + 0x4000, $base + 0x5000, $base + 0x4000, '47' x 20, $want{object} if $want{object};
 	$text .= '# frag_heap ' . join(' ', map { "$_:$heap{$_}" } sort keys %heap)
 	    . "\n# frag_class 64 slabs:8388608 used:8380000 stock:0\n# frag_class 112 slabs:80000000 used:18000000 stock:0\n"
 	    . ($want{pins} // "# frag 1 57000000 3000000\n# frag 2 400000\n") unless $want{bare};
@@ -158,6 +159,8 @@ ok($page =~ m{<details id="resident"><summary>107\.0M in memory, 30\.0M of it in
 ok($page =~ m{<tr><td>54\.4M</td><td>\xc2\xb15\.7M of the free places are pinned by keeps, which holds }, 'and tells who pins');
 ($code) = jeprof('report', '-o', "$dir/bare.html", "$dir/case.heap");
 is($code, 0, 'a report of memory that is not malloc\'s');
+jeprof('report', '-o', "$dir/embeds.html", profile("$dir/embeds.heap", heap => { free => 1 << 20 }, rss => 500 << 20, object => '/opt/libjvm.so'));
+like(slurp("$dir/embeds.html"), qr{the rest is not malloc.{1,5}s: [^<]*JVM[^<]*jcmd[^<]*</summary>}, 'whose it is, where only an object tells');
 
 # ---- what has none
 ($code, $out, $err) = jeprof('frag', profile("$dir/bare.heap", bare => 1));
