@@ -1,8 +1,8 @@
 /*
  * Probing and growing of the hash table that htab.h describes. Invariant: an element lies in its
  * home slot (the low bits of the key's hash) or behind it (slot 0 follows the last one), with no
- * free slot in between, so a search may stop at the first free slot. Elements are never removed. The
- * lock of the owner protects the table. The caller is prof_log.c.
+ * free slot in between, so a search may stop at the first free slot. Elements are never removed.
+ * The lock of the owner protects the table. The caller is prof_log.c.
  */
 #include "util/htab.h"
 

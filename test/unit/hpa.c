@@ -141,7 +141,7 @@ test_slab(void) {
 	unsigned bad = 0;
 	hslab_init(&s, NULL, NULL);
 	for (unsigned k = 0; k < 3000; k++) {
-		unsigned n = 1 + (unsigned)core_below(&rnd, 9), at = (unsigned)core_below(&rnd,
+		unsigned n = 1 + (unsigned)draw_below(&rnd, 9), at = (unsigned)draw_below(&rnd,
 		    HSLAB_NPAGES);
 		if (n <= s.longest && (k & 1) == 0) {
 			unsigned first = hslab_find(&s, n), fresh = 0;
@@ -523,13 +523,13 @@ test_many(void) {
 	size_t sum = 0;
 	bool is_zeroed;
 	for (unsigned k = 0; k < 20000; k++) {
-		unsigned i = (unsigned)core_below(&rnd, N_RUNS);
+		unsigned i = (unsigned)draw_below(&rnd, N_RUNS);
 		if (runs[i] != NULL) {
 			hpa_dalloc(h, runs[i], sizes[i]);
 			sum -= sizes[i];
 			runs[i] = NULL;
 		} else {
-			sizes[i] = (1 + core_below(&rnd, 17)) << LG_PAGE;
+			sizes[i] = (1 + draw_below(&rnd, 17)) << LG_PAGE;
 			runs[i] = take(h, sizes[i], &is_zeroed);
 			sum += sizes[i];
 		}

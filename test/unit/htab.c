@@ -32,7 +32,7 @@ mem_free(void *p, size_t size) {
 	free(p);
 }
 
-/* The keys are numbers below KEY_LIMIT; values[key] is what a key has in the table, 0: it is not in. */
+/* Keys are numbers below KEY_LIMIT; values[key]: what a key has in the table, 0: it is not in. */
 #define KEY_LIMIT 20000
 
 static const void *keys[NKEYS];
