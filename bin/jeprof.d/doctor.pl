@@ -107,7 +107,7 @@ sub program {
 	preload_names($env{LD_PRELOAD}, '') unless $is_secure;
 	my $library = eval { Run::find_library({ lib => '' }) };
 	my $is_on = allocator_of_program($file, $elf, $path, $library);
-	options($is_secure ? '' : $env{MALLOC_CONF}, '', $library);
+	options($is_secure ? '' : $env{MALLOC_CONF}, $library);
 	my $option = settings($is_secure ? '' : $env{MALLOC_CONF}, '');
 	triggers($option, $path) if $is_on;
 	prefix($option->{prof_prefix}, Cwd::getcwd(), '', undef) if $is_on && is_true($option->{prof});
@@ -239,9 +239,9 @@ sub settings {
 sub is_true { return ($_[0] // '') eq 'true' }
 
 # Adds what the library of this jeprof ($library, undef: there is none) says to $conf, the value of
-# MALLOC_CONF. Nothing without $conf. $root, the root directory of the process, is not used.
+# MALLOC_CONF. Nothing without $conf.
 sub options {
-	my ($conf, $root, $library) = @_;
+	my ($conf, $library) = @_;
 	return unless length $conf;
 	my @lines = defined $library ? complaints($conf, $library) : ();
 	return find('ok', 'options', "MALLOC_CONF=$conf: each pair is understood")

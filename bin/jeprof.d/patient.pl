@@ -207,7 +207,7 @@ sub environment {
 	Doctor::preload_names($env{LD_PRELOAD} // '', "$dir/root", read_text("$dir/maps"));
 	return unless length($status->{version} // '');
 	my $conf = $env{MALLOC_CONF} // '';
-	Doctor::options($conf, "$dir/root", eval { Run::find_library({ lib => '' }) });
+	Doctor::options($conf, eval { Run::find_library({ lib => '' }) });
 	my $option = Doctor::settings($conf, "$dir/root");
 	my $cwd = readlink("$dir/cwd") // return;
 	my $name = $option->{prof_prefix} // 'jeprof';

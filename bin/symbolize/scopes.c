@@ -19,22 +19,6 @@ typedef struct {
 	Dwarf_Addr discarded_end;	/* greatest end of a discarded function, which begins at 0 or 1 */
 } group_t;
 
-/* Index of the first query at or above the address. */
-static size_t
-index_at_or_above(const group_t *group, Dwarf_Addr address) {
-	size_t low = 0, high = group->count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (group->queries[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
 /*
  * Whether the DIE contains the address of a query. If is_scope (a function or an inlined call, not
  * a block), it is added to each such query that has `level` scopes, those that enclose the DIE. So
@@ -52,7 +36,7 @@ die_try_match(Dwarf_Die *die, group_t *group, bool is_scope, unsigned level) {
 			group->discarded_end = end > group->discarded_end ? end : group->discarded_end;
 			continue;
 		}
-		for (size_t i = index_at_or_above(group, start); i < group->count
+		for (size_t i = query_at(group->queries, group->count, start); i < group->count
 		    && group->queries[i].address < end; i++) {
 			query_t *query = &group->queries[i];
 

@@ -147,6 +147,9 @@ const char *object_answer(object_t *object, query_t *queries, size_t count, cons
  */
 void units_find(object_t *object, query_t *queries, size_t count);
 
+/* The index of the first of the sorted queries at or after an address; count if there is none. */
+size_t query_at(const query_t *queries, size_t count, Dwarf_Addr address);
+
 /*
  * Whether a range that begins there is that of code which the linker has discarded; it leaves the
  * debug information of that, with addresses from 0 (in some tables 1) on.

@@ -2,12 +2,11 @@
  * Finds the unit (compilation unit of DWARF) that contains each address: first by the table
  * .debug_aranges, then, for addresses that it lacks, by the ranges of one unit after another until
  * all are found, no unit is left or one is damaged. Precondition: the queries are sorted by
- * address, and their units are 0. No locks. Called by walk.c.
+ * address, and their units are 0. No locks. Called by walk.c, and query_at by scopes.c.
  */
 #include "symbolize.h"
 
-/* The index of the first query at or after an address; count if there is none. */
-static size_t
+size_t
 query_at(const query_t *queries, size_t count, Dwarf_Addr address) {
 	size_t low = 0;
 
