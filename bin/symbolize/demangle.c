@@ -428,8 +428,8 @@ expand_std_aliases(char *name, size_t room) {
 }
 
 /*
- * Writes the short form of a name. Without memory it is the name itself; also, but without hashes,
- * if nothing would remain, or a text that begins with "::".
+ * Writes the short form of a name. Without memory it is the name itself; also, but without
+ * suffixes and hashes, if nothing would remain, or a text that begins with "::".
  */
 static void
 name_shorten(const char *name, char *to, size_t room) {
@@ -463,6 +463,7 @@ name_shorten(const char *name, char *to, size_t room) {
 	}
 	if (to[0] == '\0' || strncmp(to, "::", 2) == 0) {
 		snprintf(to, room, "%s", name);
+		cut_suffixes(to);
 		cut_hash(to);
 		cut_crate_hashes(to);
 	}

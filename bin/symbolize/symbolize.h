@@ -147,7 +147,7 @@ const char *object_answer(object_t *object, query_t *queries, size_t count, cons
  */
 void units_find(object_t *object, query_t *queries, size_t count);
 
-/* The index of the first query, of those sorted by address, at or after one; count: there is none. */
+/* The index of the first of the sorted queries at or after an address; count if there is none. */
 size_t query_at(const query_t *queries, size_t count, Dwarf_Addr address);
 
 /*

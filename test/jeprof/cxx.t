@@ -103,7 +103,7 @@ my %both = (
 	'main::{lambda({lambda()#1})#2}::operator()() const' => 'main::{lambda#2}::operator()',
 	'my_operators::T foo<int>()' => 'foo', 'operator delete[]' => 'operator delete[]',
 	'std::vector<int>& my::operator_count<int>(char)' => 'my::operator_count',
-	'a->b' => 'a->b', '<unfinished' => '<unfinished', '<a>' => '<a>', '<a as b>x::y' => 'x::y',
+	'a->b' => 'a->b', '<unfinished' => '<unfinished', '<a>' => '<a>', '<b>.cold' => '<b>', '<a as b>x::y' => 'x::y',
 	'main.(*Pool).grow' => 'main.(*Pool).grow', 'net/http.(*conn).serve.func1' => 'net/http.(*conn).serve.func1',
 	'foo.isra.0.constprop.1' => 'foo', 'foo.cold' => 'foo',
 	'_ZN1a4main28_$u7b$$u7b$closure$u7d$$u7d$17h49f6f6c229b93c8eE' => 'a::main::{{closure}}',
