@@ -10,7 +10,7 @@
  * allocations come from the shelter (a heap without locks) and frees are deferred.
  *
  * Invariant: a function that takes a tsd runs inside the gate with no lock held. Frees, and
- * allocations that succeed, keep errno; callers of imalloc_quiet() do that themselves. Called by
+ * allocations that succeed, keep errno; but imalloc_quiet() leaves that to its callers. Called by
  * jemalloc.c, cxx.c, imalloc_flags.c, irealloc.c, stats.c and ctl/.
  */
 #include "imalloc.h"
@@ -397,9 +397,10 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 }
 
 /*
- * imalloc_object() once more after a failure. A failure has uncounted the request, which is
- * therefore counted again here; but a sample (interval not 0) stays counted through all tries, and
- * imalloc_body() or imalloc_bin_body() uncounts it if the last one has failed.
+ * imalloc_object() once more after a failure. A request that is no sample was uncounted by the
+ * failure, so it is counted again here. A sample (interval not 0) is still counted (where a failure
+ * uncounts it, imalloc_sample_large() counts it again at once); imalloc_body() or
+ * imalloc_bin_body() uncounts it when the last try has failed.
  */
 static void *
 imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -432,10 +433,12 @@ imalloc_returned(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 }
 
 /*
- * Tries again after the system has refused memory: after flushing the shut extents (arena/shut.h)
- * and this thread's cache; then with unused pages of any arena; then with those that caches of idle
- * threads held (thread/claim.h). NULL: no memory. Tries nothing without a tsd, in a nested request
- * (tls_s.inside), or for an arena with the user's extent hooks, which may refuse at will.
+ * Tries again after the system has refused memory. First flushes the shut extents (arena/shut.h),
+ * what threads that a fork left behind had cached (tsd_try_end_absent), and this thread's cache,
+ * and tries if the last has made pages of the arena unused; then with unused pages of any arena;
+ * then with those that caches of idle threads held (thread/claim.h). NULL: no memory. Does nothing
+ * without a tsd, in a nested request (tls_s.inside), or for an arena with the user's extent hooks,
+ * which may refuse at will.
  */
 static NOINLINE void *
 imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -472,8 +475,8 @@ imalloc_is_orphan(const tsd_t *tsd, const tcache_t *tc, uint32_t n_ends) {
 
 /*
  * Serves a request past the caches whose cache has counted it, and was perhaps deleted since.
- * is_own: that cache was the thread's own. The arena's number of requests contains the request
- * twice. If it fails (NULL), its bytes are uncounted.
+ * is_own: that cache was the thread's own. The arena's number of requests then contains the request
+ * twice, which is accepted. If it fails (NULL), its bytes are uncounted.
  */
 static COLD void *
 imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
@@ -576,6 +579,7 @@ static COLD bool
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req, void **p) {
 	assert(!gate_is_entered(t));
 	if (t->tsd != NULL && t->tsd->tcache != NULL) {
+		/* The fast path may have ended a countdown for this request; then the next one ends it. */
 		tcache_uncount_fast(t->tsd->tcache, imalloc_usize(req));
 	}
 	*p = shelter_malloc(req->size, req->alignment);
@@ -708,6 +712,7 @@ imalloc_refill(size_t size, size_t offset) {
 	void *p = imalloc_take(t->tsd, tc, NULL, slot);
 	gate_exit_inline(t);
 	errno = saved;
+	/* The cache is still there: no hook but an extent hook has run, and that has no tsd. */
 	return likely(p != NULL) ? arena_guard(p, tc->bins[slot].size, size)
 	    : imalloc_general(size);
 }
@@ -762,10 +767,11 @@ imalloc_ended(size_t size, size_t offset) {
 }
 
 /*
- * If the thread's fast path is open, caches may hold the size and nothing else is due, then
- * imalloc_refill() or imalloc_ended() serves the request, shorter variants of imalloc_general(). If
- * they find a closed gate, a recall or no memory, they call imalloc_general() themselves, which
- * serves the request anew; in all other cases this function calls it.
+ * If the thread's fast path is open (so no junk, zeroing or exact count is due), caches may hold
+ * the size and nothing else is due, then imalloc_refill() or imalloc_ended() serves the request,
+ * shorter variants of imalloc_general(). If they find a closed gate, a recall or no memory, they
+ * call imalloc_general() themselves, which serves the request anew; in all other cases this
+ * function calls it.
  */
 void *
 imalloc_default(size_t size) {
@@ -775,7 +781,10 @@ imalloc_default(size_t size) {
 		return imalloc_general(size);
 	}
 	size_t offset = imalloc_bin_offset(size);
-	/* A countdown that has wrapped below zero is negative here. */
+	/*
+	 * At 1 this request ends the countdown; at 0 the fast path has ended it for this request; one
+	 * that has wrapped below zero is negative here.
+	 */
 	return likely((int32_t)fast_bin(offset)->countdown >= 2) ? imalloc_refill(size, offset)
 	    : imalloc_ended(size, offset);
 }

@@ -9,11 +9,11 @@
  * An allocation then runs imalloc_body(): it chooses the cache and its bin, counts the request, and
  * takes a sampled object, or one from the bin, or one from an arena. A free runs ifree_in_gate().
  * If fork has closed the gate, or a signal handler has interrupted its thread inside it, requests
- * are served by the shelter (a heap without locks) and frees deferred. The fast path takes no lock;
- * the slow path holds none when it enters the gate. Callers: the public functions (jemalloc.c,
- * cxx.c, imalloc_flags.c); irealloc.c, which shares the part marked below; ctl_experimental.c for
- * batch_alloc, ctl_arena.c and ctl_prof.c to complete deferred frees; stats.c and ctl_stats.c read
- * imalloc_zero_reallocs().
+ * are served by the shelter (a heap without locks), and frees of other blocks than its own are
+ * deferred. The fast path takes no lock; the slow path holds none when it enters the gate. Callers:
+ * the public functions (jemalloc.c, cxx.c, imalloc_flags.c); irealloc.c, which shares the part
+ * marked below; ctl_experimental.c for batch_alloc, ctl_arena.c and ctl_prof.c to complete deferred
+ * frees; stats.c and ctl_stats.c read imalloc_zero_reallocs().
  */
 #ifndef IMALLOC_H
 #define IMALLOC_H
@@ -54,8 +54,8 @@ extern zero_realloc_t opt_zero_realloc;
 extern const char *const zero_realloc_names[]; /* by the enum, NULL at the end */
 
 /*
- * Values in imalloc_req_t: the thread's own cache; no cache; no named arena, that is, the thread's
- * own, or for a request from arenas_oversize_min bytes up the arena of oversized requests.
+ * Values in imalloc_req_t. `tcache`: the thread's own cache; no cache. `arena`: none is named, so
+ * the thread's own, or from arenas_oversize_min bytes up the arena of oversized requests.
  */
 #define IMALLOC_TCACHE_AUTO (-1)
 #define IMALLOC_TCACHE_NONE (-2)
@@ -84,7 +84,7 @@ imalloc_is_aligned(const void *ptr, const imalloc_req_t *req) {
 	    .arena = IMALLOC_ARENA_AUTO, .how = alloc_how_##name}
 
 /*
- * Allocates, and keeps errno. Returns NULL, with errno ENOMEM, if the request is too large, or
+ * Allocates. Success keeps errno. Returns NULL, with errno ENOMEM, if the request is too large, or
  * there is no memory or no such arena; with xmalloc the process ends then.
  */
 void *imalloc(imalloc_req_t *req);
@@ -94,15 +94,16 @@ void *imalloc_quiet(imalloc_req_t *req);
 void *irealloc(void *ptr, imalloc_req_t *req);
 /*
  * Resizes in place, to a larger or smaller size: to at least req->size bytes, and if possible to
- * `extra` bytes more (limited to the largest size). Returns the usable size afterwards, in bytes;
- * it is the old one if nothing was possible.
+ * `extra` bytes more (at most SC_LARGE_MAXCLASS in all). Returns the usable size afterwards, in
+ * bytes; it is the old one if nothing was possible.
  */
 size_t ixalloc(void *ptr, imalloc_req_t *req, size_t extra);
 /* Frees ptr, which may be NULL, and keeps errno. */
 void ifree(void *ptr, int tcache, alloc_how_t how);
 /*
- * The usable size of an object in bytes; 0 if the page map has none at ptr. With canaries it is
- * also 0 for a small object that is free, and for one that was requested with 0 bytes.
+ * The usable size of an object in bytes; 0 if the page map has none at ptr. A free object has its
+ * size as long as the page map has it; but with canaries it is 0 for a small one that is free, and
+ * for one that was requested with 0 bytes.
  */
 size_t iusize(const void *ptr);
 
@@ -129,9 +130,9 @@ void imalloc_settle_deferred(tsd_t *tsd);
 void *imalloc_refuse(const char *who, int error, const char *why) COLD;
 void *imalloc_fail(const char *who) COLD;
 
-/* malloc() of a size above IMALLOC_FAST_MAX; errno as for imalloc(). */
+/* malloc(), fast path too, of a size above IMALLOC_FAST_MAX; errno as for imalloc(). */
 void *imalloc_above(size_t size) NOINLINE;
-/* imalloc_above() from a cache. False: the slow path is needed. */
+/* The fast path of imalloc_above(); results as of imalloc_try_fast(). */
 bool imalloc_above_try_fast(size_t size, void **p);
 
 /* ------------------------------------------------------------------ shared with irealloc.c */
@@ -156,8 +157,8 @@ imalloc_usize(const imalloc_req_t *req) {
 /*
  * Whether a signal handler of the user interrupted its own thread inside the gate, where locks may
  * be held and a cache may be half changed, also in a thread that has no tsd yet or none any more.
- * Extent hooks, and the C library while the tsd is made, run inside too; the thread's state says so
- * meanwhile, and the result is false.
+ * False in extent hooks, and in the C library while the tsd is made: the library itself calls these
+ * inside the gate, and they may allocate (t->state).
  */
 static inline bool
 imalloc_is_interrupted(const struct tls_s *t) {
@@ -234,7 +235,7 @@ fast_bin(size_t offset) {
 
 /*
  * As imalloc_try_fast(), but from the class of a request of of_class bytes, which are at least
- * `size`; *b: the object's bin, which has the size of the class.
+ * `size`. True: *b is the object's bin, and (*b)->size the size of its class.
  */
 ALWAYS_INLINE bool
 imalloc_try_bin(size_t size, size_t of_class, void **p, cache_bin_t **b) {
@@ -243,7 +244,11 @@ imalloc_try_bin(size_t size, size_t of_class, void **p, cache_bin_t **b) {
 	    && canary_did_put(*p, (*b)->size, size);
 }
 
-/* Sets *p to an object for a request of size bytes. Returns false if the slow path is needed. */
+/*
+ * Sets *p to an object for a request of size bytes. Returns false if the slow path is needed. The
+ * caller must then pass this request on to it, because the bin's countdown may have counted it as
+ * its last, and only the slow path starts the next one (cache_bin_try_pop).
+ */
 ALWAYS_INLINE bool
 imalloc_try_fast(size_t size, void **p) {
 	cache_bin_t *b;
@@ -297,10 +302,12 @@ ifree_large_try_fast(void *ptr, uint64_t elem) {
 }
 
 /*
- * Frees ptr by a push onto its bin. Returns false if the slow path is needed, also for NULL and
- * foreign pointers. Of the page-map element only the bin's offset is read first, because small
- * objects are freed in fewer instructions then. It is 0 for all others, and the bin at offset 0 is
- * always full. A signal handler must not free in the midst of this function.
+ * Frees ptr by a push onto its bin. Returns false, with nothing changed, if the slow path is
+ * needed, also for NULL and foreign pointers. Of the page-map element only the bin's offset is read
+ * first, because small objects are freed in fewer instructions then. It is 0 for all others (large,
+ * sampled, none), and the bin at offset 0 is always full. A signal handler must not allocate or
+ * free in the midst of this function (POSIX forbids it): nothing notices that here, and an object
+ * could be handed out twice.
  */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {

@@ -1,10 +1,10 @@
 /*
- * The counters of an arena. Each list of fields is written once; it generates the struct, the
- * mallctl leaves and the JSON report, and most of the merge (inspect.c) and of the printed tables
- * (stats.c). The lists of decay and of huge slabs are in extent/pac_types.h and hpa/hpa.h.
- * A row is X(name, type, text for the manual); a row of ARENA_MUTEXES is X(name, address of the
- * mutex, text). Types only: no state and no lock. The counters themselves are under the locks that
- * bin.h and arena_types.h state.
+ * The counters of an arena, as lists of fields. A list generates the struct, the mallctl leaves and
+ * the JSON report of its fields, and most of the merge (inspect.c) and of the printed tables
+ * (stats.c). The lists of decay and of huge slabs are in extent/pac_types.h and hpa/hpa.h. A row is
+ * X(name, type, text for the manual); a row of ARENA_MUTEXES is X(name, address of the mutex,
+ * text). Types only: no state and no lock. The counters themselves are under the locks that bin.h
+ * and arena_types.h state.
  */
 #ifndef ARENA_ARENA_STATS_H
 #define ARENA_ARENA_STATS_H
@@ -17,7 +17,8 @@
 /*
  * Values of a whole arena, which are added up when arenas are merged. Each comes from the function
  * sum_NAME of inspect.c. malloc_stats_print gives each of the ROW fields a row with its name; each
- * PAGE field is printed in a way of its own.
+ * PAGE field is printed in a way of its own. In arena 0 mapped, base and resident include what all
+ * arenas share, and metadata_rtree is all of the page map; it is 0 in other arenas.
  */
 #define ARENA_STATS_PAGE_FIELDS(X) \
 	X(nthreads, unsigned, "threads bound to the arena") \
@@ -41,12 +42,14 @@
 #define ARENA_STATS_SUM_FIELDS(X) ARENA_STATS_PAGE_FIELDS(X) ARENA_STATS_ROW_FIELDS(X)
 
 /*
- * Totals over all small classes, and over all large ones. Small classes: each bin counts all of
- * these fields for its class (BIN_STATS_FIELDS) and the totals are sums, but `allocated` is
- * computed from curregs. Large classes: CLASS_OF_SIZE_FIELDS are counted for each class
- * (LARGE_COUNT_FIELDS) and summed, CLASS_OF_ALL_FIELDS for all large classes together
- * (arena_large_all_t), and `allocated` is a counter of the arena. nrequests counts the requests of
- * the program, also those that a thread cache served.
+ * Totals over all small classes, and over all large ones (CLASS_STATS_FIELDS):
+ * - CLASS_OF_SIZE_FIELDS are counted for each class, small (BIN_STATS_FIELDS) or large
+ *   (LARGE_COUNT_FIELDS), and summed.
+ * - CLASS_OF_ALL_FIELDS are so too for small classes; of large ones there is one counter for all of
+ *   them together (arena_large_all_t).
+ * - `allocated` is computed from curregs for small classes, and is a counter of the arena for large
+ *   ones.
+ * nrequests counts the requests of the program, also those that a thread cache served.
  */
 #define CLASS_OF_SIZE_FIELDS(X) \
 	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
@@ -92,7 +95,7 @@
 
 /*
  * The arena's locks: name in mallctl; the address of the mutex in arena_t *a, NULL if the arena has
- * no such lock (of hpa_sec there are several, which inspect.c adds up); text for the manual.
+ * none; text for the manual. hpa_sec is always NULL: these are several, which inspect.c adds up.
  */
 #define ARENA_MUTEXES(X) \
 	X(large, &a->large_mtx, "kept for its name: nothing takes it") \
@@ -136,7 +139,7 @@ enum arena_mutex_e {
 /* Upper bound of the number of large classes: with any page size more than 35 are small. */
 #define LARGE_CLASSES_MAX (SC_NSIZES - 35u)
 
-/* All counters of one arena at one time, or their sums over several arenas. */
+/* All counters of one arena, copied one part after another, or their sums over several arenas. */
 typedef struct arena_stats_s {
 	ARENA_STATS_SUM_FIELDS(STATS_FIELD)
 	uint64_t uptime_ns;        /* since the arena, or the oldest of several, was made */

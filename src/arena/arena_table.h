@@ -2,10 +2,10 @@
  * The table that maps an index to an arena. Visible arenas have indices below ARENA_LIMIT; the
  * hidden arena of index i has index ARENA_HIDDEN_BASE + i. It is separate from arenas.h so that the
  * code of an arena can find the arena of an extent without depending on how arenas are made and
- * chosen.
- * Invariant: a struct that was in the table stays valid memory for ever, also after its arena was
- * destroyed, so reading needs no lock. Only arenas.c writes entries: it sets them under its lock,
- * and clears them in the thread that destroys the arena. Read by arena/, ctl/ and defrag.c.
+ * chosen. Invariant: a struct that was in the table stays valid memory for ever, also after its
+ * arena was destroyed, so reading needs no lock. Only arenas.c writes entries: it sets them under
+ * its lock, and clears them in the thread that destroys the arena. Read by arena/, thread/tcache.c,
+ * ctl/ and defrag.c.
  */
 #ifndef ARENA_ARENA_TABLE_H
 #define ARENA_ARENA_TABLE_H

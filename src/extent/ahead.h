@@ -3,11 +3,13 @@
  * more than zeroing the page; a run of pages populated in one system call costs about half as much
  * per page (test/stress/bench_fault.c prints it). So when an arena needs address space without
  * pages for a slab of objects up to half a page, and no huge piece (piece.h) serves it, it takes a
- * run of a 64th of the bytes it uses (16 KiB to 256 KiB) and puts it into its dirty cache, for this
- * request and the next ones. Near a limit of memory (os/room.h) no run is taken; after a first
- * failure nothing is populated any more. No lock of its own: ahead_fill() takes those of the two
- * caches and of growth; the other functions take none, and piece.c and bases call them under their
- * locks. Called by pac.c and piece.c, by bases (meta/base.h) through a hook, and jemalloc_init.c.
+ * run of a 64th of the bytes it uses (16 KiB, or a page if that is more, to 256 KiB) and puts it
+ * into its dirty cache, for this request and the next ones. Near a limit of memory (os/room.h) no
+ * run is taken; after a first failure nothing is populated any more. No lock of its own:
+ * ahead_fill() takes those of the two caches, and that of growth, under which the retained cache's
+ * is taken again; the other functions take none, and piece.c and bases call them under their locks.
+ * Called by pac.c, by piece.c (which also reads the counters, for statistics), by bases
+ * (meta/base.h) through a hook, and by jemalloc_init.c.
  */
 #ifndef EXTENT_AHEAD_H
 #define EXTENT_AHEAD_H
@@ -53,21 +55,22 @@ ahead_run(size_t use, size_t size) {
 }
 
 /*
- * Takes size to `run` bytes of address space without pages, populates them, and puts them into the
- * dirty cache, where they join the rest of the run before, so that no gap remains between runs.
- * Returns the bytes populated, by which the caller raises pac_t.mapped. 0: no memory, populating is
- * off, fails or has failed before, a limit of memory is near, the arena has hooks of the user, the
- * retained memory that fits is shorter than BASE_AHEAD_MIN or not known to be zero, or a dirty
- * extent is long enough already (the run might join it, and would then be kept for long requests).
- * The caller holds no lock.
+ * Takes address space without pages, from `size` (or BASE_AHEAD_MIN, if that is more) up to `run`
+ * bytes of it, populates it, and puts it into the dirty cache, where it joins the rest of the run
+ * before, so that no gap remains between runs. Returns the bytes populated, by which the caller
+ * raises pac_t.mapped. 0: no memory, populating is off, fails or has failed before, a limit of
+ * memory is near, the arena has hooks of the user, or the retained memory that fits is shorter or
+ * not known to be zero. 0 also if a dirty extent could hold the request: the caller has left it
+ * because it is too long for that (opt_lg_extent_max_active_fit), and a run that joins it would be
+ * left too. The caller holds no lock.
  */
 size_t ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run);
 /*
- * Populates pages of a huge piece or a base, without asking ahead_try_room(). Returns size; 0: that
- * is off, fails or has failed.
+ * Populates just these pages, of a huge piece or a base, without asking ahead_try_room(). Returns
+ * size; 0: populating is off, fails or has failed before.
  */
 size_t ahead_populate_more(char *addr, size_t size);
-/* Nanoseconds for populating size bytes of small pages, by the last ahead_fill(); 0: not known. */
+/* Nanoseconds for populating size bytes (no huge pages), by the last ahead_fill(); 0: not known. */
 uint64_t ahead_small_ns(size_t size);
 /* Called once at boot: from now on bases populate their memory too, if the option is on. */
 void ahead_boot(void);

@@ -1,18 +1,18 @@
 /*
  * The page cache of an arena: it allocates extents of whole pages and keeps unused ones for reuse.
- * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h); or dirty, if
- * the stack is full or it may not be kept and is purged soon (decay time 0, bound). When the decay
- * (decay.h) is due, pac_tick() makes hot extents dirty and purges the oldest dirty ones: these
- * become muzzy (only with a muzzy decay time; the system may take their pages when it needs
- * memory), then retained, which is address space without pages, or are unmapped. Statistics count
- * hot extents as dirty.
+ * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h). It becomes
+ * dirty instead if the stack is full, or if unused pages must be purged at once: with a decay time
+ * of 0, or in a bounded cache (pac_bound) that is at its limit. When the decay (decay.h) is due,
+ * pac_tick() makes hot extents dirty and purges the oldest dirty ones: these become muzzy (unless
+ * the muzzy decay time is 0; the system may take their pages when it needs memory), then retained,
+ * which is address space without pages, or are unmapped. Statistics count hot extents as dirty.
  *
  * A request tries, in this order: a hot extent of exactly its size; a huge slab (pac_hpa.h); a
- * dirty, then a muzzy extent that fits well; such a one after a longer hot extent was made dirty,
- * then after all were; for a request below 1 MiB, if much is dirty (pac_has_plenty), any longer
- * dirty or muzzy extent; adjacent pieces (join.h); retained or new address space (for dense
- * requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers: arena.c,
- * arena_life.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
+ * dirty, then a muzzy extent that fits well; these two again after one longer hot extent was made
+ * dirty, and again after all were; for a request below 1 MiB, if much is dirty (pac_has_plenty),
+ * any longer dirty or muzzy extent; adjacent pieces (join.h); retained or new address space (for
+ * dense requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers:
+ * arena.c, arena_life.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -26,11 +26,12 @@
  * threads out. The caller of a function here is inside the gate (os/gate.h: fork waits meanwhile)
  * and holds no lock.
  *
- * The number of pages in use, dirty or hot is limited to 5/4 of the greatest number in use so far,
- * unless the decay time is 0 or -1: dirty pages above the limit are purged, the oldest first, after
- * a request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent fitted, and after
- * pac_alloc_new(). These become retained at once (muzzy only with a muzzy decay time of -1). A
- * bounded cache (pac_bound) limits its unused pages at every allocation and release.
+ * The sum of the pages in use, dirty and hot (not muzzy) is limited to 5/4 of the greatest number
+ * of pages in use so far, unless the decay time is 0 or -1. The limit is enforced only after a
+ * request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent fitted, and after
+ * pac_alloc_new(): the oldest pages above it are purged. They skip the state muzzy, unless the
+ * muzzy decay time is -1. A bounded cache (pac_bound) has another limit, which is enforced at each
+ * allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */
@@ -44,8 +45,9 @@ extern void (*pac_new_maximum_hook)(void);
 
 /*
  * Returns an active extent of exactly size bytes, a multiple of PAGE; NULL: there is no memory.
- * zero: the pages must read as zero. is_dense: all pages will be touched soon, so they may be
- * populated (extent/ahead.h) or come from a huge piece (extent/piece.h).
+ * alignment: of the address, a power of two; less than PAGE is PAGE. zero: the pages must read as
+ * zero. is_dense: all pages will be touched soon, so they may be populated (extent/ahead.h) or come
+ * from a huge piece (extent/piece.h).
  */
 edata_t *pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense);
 
@@ -60,8 +62,9 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
- * As pac_alloc() with zero false, but of retained or new address space only. If possible, `room`
- * more bytes of address space follow, retained, so that the extent can grow in place.
+ * As pac_alloc() with zero false, but of retained or new address space only. `room` (a multiple of
+ * PAGE, or 0) more bytes of retained address space follow, so that the extent can grow in place; if
+ * there is no place for both, the extent is made without room.
  */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
@@ -73,8 +76,8 @@ edata_t *pac_alloc_guarded(pac_t *pac, size_t size, size_t alignment, bool zero)
 /* Frees an active extent, guarded or not, but no slab; e belongs to the cache afterwards. */
 void pac_dalloc(pac_t *pac, edata_t *e);
 /*
- * Change the size in place to another one of size bytes, a multiple of PAGE; not of a guarded
- * extent. 0, or ENOMEM with e unchanged. zero: the new part must read as zero.
+ * Make e longer, or shorter, in place: to size bytes, a multiple of PAGE (not 0). e has no guards.
+ * 0, or ENOMEM with e unchanged. zero: the added part must read as zero.
  */
 int pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero);
 int pac_shrink(pac_t *pac, edata_t *e, size_t size);

@@ -1,7 +1,7 @@
 /*
  * Reads the clocks, and computes calendar dates for time stamps.
- * nstime.h has the contract and the callers. Invariant: errno is preserved. No lock and no state
- * besides the hooks of tests.
+ * nstime.h has the contract and the callers. Invariant: errno is preserved, if the hooks of tests
+ * preserve it. No lock, and no state besides these hooks.
  */
 #include "os/nstime.h"
 
@@ -13,7 +13,7 @@
 
 /* The greatest number of seconds whose nanoseconds, with any fraction added, fit into 63 bits. */
 #define REALTIME_SEC_MAX (INT64_MAX / (int64_t)NSTIME_PER_SEC - 1)
-/* Days of 400 years, after which the calendar repeats. */
+/* The calendar repeats after 400 years, which have so many days. */
 #define DAYS_IN_400_YEARS UINT64_C(146097)
 
 uint64_t (*nstime_now_hook)(void);
@@ -35,7 +35,10 @@ clock_ns(clockid_t id) {
 	return ns_of(&ts);
 }
 
-/* A wall clock may be before 1970, or beyond what 63 bits hold (1677, 2262): then it is clipped. */
+/*
+ * A wall clock may be before 1970, or beyond what 63 bits hold (1677, 2262): then the seconds are
+ * clipped; the fraction of a second stays.
+ */
 static uint64_t
 realtime_ns(void) {
 	int saved = errno;

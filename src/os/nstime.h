@@ -15,7 +15,7 @@
 /* Bytes of "YYYYMMDDTHHMMSS.mmmZ" with the NUL. */
 #define NSTIME_STAMP_SIZE 21
 
-/* If not NULL, replaces the system's monotonic clock, in all three functions that read it. */
+/* If not NULL, replaces the system's monotonic clock, in all functions that read it. */
 extern HIDDEN uint64_t (*nstime_now_hook)(void);
 /* If not NULL, replaces the system's wall clock. */
 extern HIDDEN uint64_t (*nstime_realtime_hook)(void);

@@ -1,7 +1,7 @@
 /*
- * The fork fallback heap ("shelter"): memory for threads that must not wait while the gate is
- * closed (another thread forks or has stopped the others; for ever in a lost child, os/gate.h), and
- * for signal handlers that interrupted their own thread inside the gate.
+ * The shelter, or fork fallback heap: memory for threads that must not wait while the gate is
+ * closed (because another thread forks or has stopped the others, or for good in a lost child;
+ * os/gate.h), and for signal handlers that interrupted their own thread inside the gate.
  *
  * The forking thread may wait for a lock (for example of stdio) whose holder needs memory. If that
  * holder waited for the fork, both would wait for ever. So at a closed gate requests are served
@@ -12,12 +12,14 @@
  *
  * Blocks are regions of slabs, and usable sizes are the usual ones (sz.h); a large block is a slab
  * of one region. What is needed to find and free a block is in the header of its slab, which is
- * found through the page map; no links are in the blocks. A mark follows each large block, and
- * hardened builds put a canary, with the requested size, behind the bytes of small ones. A free
- * zeroes a small block: if its region is not zero when it is handed out, or when its empty slab is
- * purged, it was written to after its free. Of freed large blocks of up to 8 MiB each, the last
- * eight stay mapped without access; others are unmapped. A forked child continues with the shelter
- * as it is: a block or slab that another thread was changing at the fork stays unused there.
+ * found through the page map; no links are in the blocks. A mark, in every build, follows each
+ * large block, and hardened builds put a canary, with the requested size, behind the bytes of small
+ * ones; a free ends the process if they have changed. A free zeroes a small block: if its region is
+ * not zero when it is handed out again, or when its slab has no block any more and is purged, it
+ * was written to after its free, and the process ends. Of freed large blocks of up to 8 MiB each,
+ * the last eight stay mapped without access; others are unmapped. A forked child continues with the
+ * shelter as it is: a block or slab that another thread was changing at the fork stays unused in
+ * the child.
  *
  * Called by imalloc.c (requests at a closed gate and in handlers; each free of such a block),
  * irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by
@@ -43,17 +45,21 @@ shelter_owns(uint64_t elem) {
 
 /* Whether a block of the shelter that is in use begins at ptr. */
 bool shelter_is_live(const void *ptr);
-/* Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there. */
+/*
+ * Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there, and
+ * with canaries also of one that was requested with 0 bytes.
+ */
 size_t shelter_usize(const void *ptr);
 /*
  * Frees a block of the shelter; may be called inside the gate, at the closed gate and in handlers.
- * Ends the process if ptr is not a block in use.
+ * Ends the process if ptr is not a block in use, or marks or canaries around it have changed.
  */
 void shelter_free(void *ptr);
 /*
- * Returns the pages of slabs without a block to the system. Called after a fork or a stop of the
- * gate has ended. Another fork may still have the gate closed: a slab is claimed by one atomic
- * step, so a child has it whole or unused.
+ * Returns the pages of slabs without a block to the system. Called outside the gate, after a fork
+ * or a stop of it has ended. Another fork may still have it closed: a slab is claimed for this by
+ * one atomic step, so that fork's child finds the slab as it was, or claimed for good and never
+ * uses it.
  */
 void shelter_trim(void);
 

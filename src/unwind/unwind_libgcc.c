@@ -1,13 +1,13 @@
 /*
  * The method "libgcc": stacks by libgcc's unwinder. It is correct wherever there is unwind
  * information, but much slower than our own walk. Its first call may allocate and resolve symbols,
- * so it is made at boot. libgcc does not check what it reads: a wrong row or register would make it
- * read anywhere. Therefore each of its steps is taken by a walk of ours first, the guard, with
- * every check (without HAS_WALK, on other processors, there is none). Invariant: libgcc takes a
- * step only if the guard has taken it, and both stand at the same frame; only the step out of
- * libgcc's own function comes before the guard. No lock of ours; libgcc takes the loader's lock
- * where the C library has no look-up without it. unwind.c calls the table at the end; unwind_fp.c
- * boots it and calls it as its fallback.
+ * so it is made at boot. libgcc does not check what it reads: a wrong unwind table or register
+ * would make it read anywhere. Therefore each of its steps is taken by a walk of ours first, the
+ * guard, with every check (only on x86-64 and aarch64: HAS_WALK). Invariant: libgcc takes a step
+ * only if the guard has taken it, and both stand at the same frame; only the step out of libgcc's
+ * own function, whose table boot has looked up, comes before the guard. No lock of ours; libgcc
+ * takes the loader's lock where the C library has no look-up without it. unwind.c calls the table
+ * at the end; unwind_fp.c boots it and calls it as its fallback.
  */
 #include <unwind.h>
 
@@ -21,12 +21,15 @@
 #define REG_FP 29
 #endif
 
-/* One walk of libgcc's unwinder, as the argument of its callback. */
+/*
+ * One walk of libgcc's unwinder, as the argument of its callback. "CFA" is here what libgcc's
+ * _Unwind_GetCFA() gives for a frame: its stack pointer (the CFA of the frame that it called).
+ */
 struct libgcc_walk {
 	void **frames;
 	unsigned n;         /* frames stored */
 	unsigned max;
-	uintptr_t from;     /* frames with a CFA below this one, the allocator's, are omitted */
+	uintptr_t from;     /* frames with a lower CFA are omitted: they are the allocator's */
 	uintptr_t last_cfa; /* CFA of the last frame */
 	struct walk_s guard; /* our walk, which takes each step first */
 	bool is_guarded;     /* guard has begun */
@@ -52,9 +55,10 @@ find_fde(uintptr_t pc) {
 }
 
 /*
- * Takes the guard's step out of the present frame; true if libgcc may follow. For a frame that a
- * signal interrupted, libgcc on aarch64 reports the address of the saved registers as the CFA; it
- * continues from the stack pointer among these registers, and so does the guard.
+ * Takes the guard's step out of the present frame; the first call begins the guard there. True:
+ * libgcc may follow; false: w->stop says why not. For a frame that a signal interrupted, libgcc on
+ * aarch64 reports the address of the saved registers as the CFA; it continues from the stack
+ * pointer among these registers, and so does the guard.
  */
 static bool
 try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, uintptr_t cfa,
@@ -111,7 +115,7 @@ libgcc_capture(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
 	struct libgcc_walk w = {.frames = frames, .max = max, .from = where->sp, .guard.memo = memo};
 	int saved = errno;
-	unwind_memo_forget(memo);
+	unwind_memo_forget(memo); /* keeps no marks; the guard uses what memo says of the stacks */
 	_Unwind_Backtrace(on_frame, &w);
 	errno = saved;
 	assert(w.n <= max);
