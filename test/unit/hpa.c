@@ -669,6 +669,7 @@ child_asked(void) {
 /* Bytes of slabs that are unmapped count as given back: a request that failed is tried again. */
 static int
 child_relieved(void) {
+	opt_hpa_sec_nshards = 0; /* small extent caches would keep pieces of a page */
 	pac_t *pac = cache_on(enabled);
 	opt_retain = false;
 	take_slab(pac);

@@ -394,7 +394,7 @@ site_hook(void **vec, unsigned *len, unsigned max) {
 static void
 test_error(void) {
 	size_t lg = 11;
-	unsigned rounds = test_is_full() ? 2000 : 200, good = 0, sites = 0;
+	unsigned rounds = test_is_full() ? 2000 : 400, good = 0, sites = 0;
 	prof_hook_fn_t unwinder = prof_hook_get(PROF_HOOK_BACKTRACE);
 	prof_hook_set(PROF_HOOK_BACKTRACE, (prof_hook_fn_t)site_hook);
 	for (unsigned r = 0; r < rounds; r++) {
