@@ -1,9 +1,10 @@
 /*
- * Pieces of the HTML pages (page.h): lists with curves of the last hour in SVG, and the report that
- * "jeprof report" makes too; here its script (from bin/page/, by way of page_parts.c) fetches
- * debug/pprof/heap.
+ * Pieces of the HTML pages (page.h): lists with curves of the last hour at most in SVG, and the
+ * report that "jeprof report" makes too. A file of jeprof has the profiles in it; here the script
+ * (from bin/page/, by way of page_parts.c) fetches debug/pprof/heap.
  * Invariant: a page loads nothing from other servers, and all strings that come from a process are
- * quoted. No locks, no state. Called by pages.c and dead_pages.c.
+ * quoted for HTML: the parameters comm and value. title, name, up and up_name are constants of the
+ * callers and are put in as they are. No locks, no state. Called by pages.c and dead_pages.c.
  */
 #include "page.h"
 

@@ -1,7 +1,8 @@
 /*
- * Whose filter of system calls (seccomp) a process is under, as the kernel tells it in /proc; the
- * process itself is not asked, since the answer alone could end it. Invariant: what cannot be read
- * or is not known counts as a filter of its own. No locks, no state. Called by box.c.
+ * Whose filter of system calls (seccomp) a process is under, as the kernel tells it in /proc. The
+ * process itself is not asked: it would need a system call to find out, and the filter may kill it
+ * for that. Invariant: what cannot be read or is not known counts as a filter of its own; but on a
+ * kernel without filters there is none. No locks, no state. Called by box.c.
  */
 #include "client/target.h"
 
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum {
-	ANCESTORS_MOST = 4096, /* processes from one up to process 1 of its pid namespace */
+	ANCESTORS_MOST = 4096, /* steps from a process up to process 1 of its pid namespace */
 	CAP_ADMIN = 21,        /* the bit of CAP_SYS_ADMIN */
 };
 
@@ -70,11 +71,12 @@ read_filters(int pid, filters_t *f) {
 typedef struct place_s {
 	int pid;
 	unsigned own;    /* its pid in the innermost of them */
-	unsigned levels; /* of namespaces, from ours down to that one */
+	unsigned levels; /* of namespaces, from ours down to that one; 1: that is ours */
 	int parent;      /* 0: we do not see it */
 	/*
-	 * It cannot have put a filter on itself: that takes CAP_SYS_ADMIN, which a runtime has and
-	 * takes away for good, or the flag no_new_privs, which the process then has for good.
+	 * It cannot have put a filter on itself: that takes the flag no_new_privs, which nobody can
+	 * clear and it does not have, or CAP_SYS_ADMIN, which the runtime has taken out of its bounding
+	 * set for good. False also if the runtime itself has set no_new_privs.
 	 */
 	bool cannot_filter;
 	char pid_space[64]; /* name of its pid namespace in the kernel, "pid:[NUMBER]" */
@@ -114,8 +116,8 @@ find_first(int pid, place_t *at) {
 /*
  * Whether the parent of this process 1 is the runtime of a container, outside of the namespace, and
  * has given it the filter. The filters of runtimes refuse a call that they do not permit with an
- * errno and do not kill, unless one was written for that; so a box that cannot be made is refused
- * by the process, in a sentence.
+ * errno and do not kill, unless one was written for that. So if the box cannot be made, the process
+ * lives on and answers with an errno and the reason.
  */
 static bool
 is_of_runtime(const place_t *first) {
@@ -148,8 +150,8 @@ client_has_own_filter(int pid) {
 		return false;
 	}
 	/*
-	 * It has exactly one, as process 1 has, which was given it. Children inherit that; so one that
-	 * the process had put on itself would be its second.
+	 * It has exactly one, and so has process 1, to which the runtime gave it. Children inherit that
+	 * filter; so one that the process had put on itself would be its second.
 	 */
 	return !of_it.is_counted || of_it.count != 1 || !find_first(pid, &first)
 	    || !is_of_runtime(&first) || !read_filters(first.pid, &of_first) || of_first.count != 1;

@@ -2,9 +2,10 @@
  * Fetches a profile that the process holds ready (prof_mailbox.h has the format): from a memfd of
  * the process if the stream names one, otherwise from a linked list of parts in its memory.
  * Afterwards it checks that the profile was still there, and tells the process to free the profile.
- * Invariant: the size is bounded by bytes_max, whatever the process writes. Of the list, the time
- * since the fetch began is checked against taken_ms after each part, the last one too; reading the
- * memfd has no time limit. No locks, no state but the target's. Called by mailbox.c.
+ * Invariant: the size is bounded by bytes_max, whatever the process writes. To fetch a list may
+ * take taken_ms (of the request): that is checked after each part, the last one too, not within
+ * one. To fetch a memfd has no time limit. What is not fetched the process frees after 30 s. No
+ * locks, no state but the target's. Called by mailbox.c.
  */
 #include "client/target.h"
 
@@ -19,7 +20,10 @@
 enum { PIECE = 1 << 20 }; /* most bytes of the memory that are read at once */
 #define BYTES_MAX (UINT64_C(4) << 30) /* default of request.bytes_max */
 
-/* Address of the i-th stream; of a mailbox in a memfd, where t->block is 0, the offset in it. */
+/*
+ * Address of the i-th stream (prof_stream_t: where the profile for the i-th slot is). If the
+ * mailbox is a memfd, its offset in that, as t->block is 0 then.
+ */
 static uint64_t
 stream_at(const jeprof_target_t *t, unsigned i) {
 	return t->block + offsetof(prof_mailbox_t, streams) + i * sizeof(prof_stream_t);
@@ -105,7 +109,10 @@ fetch_whole(const jeprof_target_t *t, const prof_stream_t *s, int64_t deadline, 
 	return t->way != jeprof_way_memfd ? fetch_parts(t, s, deadline, to) : EIO;
 }
 
-/* Tells the process that the profile was fetched, so that the process frees it. 0 or ESRCH. */
+/*
+ * Tells the process that the profile was fetched, so that the process frees it. 0 or ESRCH, which
+ * stands also for the errno with which jeprof_check_same() cannot read /proc.
+ */
 static int
 acknowledge(jeprof_target_t *t, unsigned place) {
 	uint32_t one = 1;
@@ -115,7 +122,10 @@ acknowledge(jeprof_target_t *t, unsigned place) {
 	    &one, sizeof(one));
 }
 
-/* Copies the profile into text, checks that it was still there, acknowledges it. 0 or an errno. */
+/*
+ * Copies the profile into text, checks that it was still there, acknowledges it. 0 or an errno.
+ * EIO: not all could be copied, or it is gone since; the sentence names the usual reason for both.
+ */
 static int
 fetch_into(jeprof_target_t *t, uint64_t nonce, int place, int64_t deadline, prof_stream_t *s,
     char *text) {

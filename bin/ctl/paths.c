@@ -1,10 +1,10 @@
 /*
  * Translates paths between the process and this shell, and checks that the process sees a
  * directory: see paths.h. The process may have another root directory, mount namespace or working
- * directory, so two paths are taken for the same only if both lead to one device and inode;
- * path_there() takes them for the same also if it may not look. It and check_directory() end the
- * program if the process cannot see the directory. No locks, no state. Called by answer.c, dump.c,
- * session.c and status.c.
+ * directory, so two paths are taken for the same only if both lead to one device and inode.
+ * path_there() takes them for the same also if it may not look at what the process sees. It ends
+ * the program if the process sees another directory or none there, check_directory() if it sees
+ * none. No locks, no state. Called by answer.c, dump.c, session.c and status.c.
  */
 #include "ctl.h"
 
@@ -19,8 +19,9 @@
 #include "talk.h"
 
 /*
- * path_here() for a relative path, as of a prefix that its working directory would make too long:
- * the absolute one if that leads to the file, else that below /proc/PID/cwd.
+ * path_here() for a relative path. The process tells one if its prefix is relative and would be too
+ * long with the working directory in front. Sets buf to the absolute path if that leads to the
+ * file, else to the one below /proc/PID/cwd, PID being p->task.
  */
 static void
 relative_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
@@ -30,7 +31,8 @@ relative_here(const jeprof_target_t *p, const char *path, char *buf, size_t size
 	ssize_t n = readlink(link, directory, sizeof(directory) - 1);
 	directory[n > 0 ? n : 0] = '\0';
 	snprintf(buf, size, "%s/%s", link, path);
-	if (path[0] == '\0' || stat(buf, &st) != 0) { /* cut off, it is too long for stat() too */
+	/* What snprintf() has cut is as long as buf, so above PATH_MAX, and stat() fails. */
+	if (path[0] == '\0' || stat(buf, &st) != 0) {
 		snprintf(buf, size, "%s", path);
 		return;
 	}
@@ -41,10 +43,11 @@ relative_here(const jeprof_target_t *p, const char *path, char *buf, size_t size
 }
 
 /*
- * Sets buf to the path as it is if that leads to the file of the process; else, for a process in a
- * chroot, to the path with its root directory in front if that does, as it is or without links;
- * else to that below /proc/PID/root, which is valid only while the process lives. The path is
- * unchanged also if the process has no such file that we can see.
+ * Sets buf to the first of these that leads us to the file which the process has at this path: the
+ * path as it is; the path with the root directory of the process (chroot) in front; the same with
+ * the links in the path resolved; else to the path below /proc/PID/root, PID being p->task, which
+ * is valid only while the process lives. If we see no such file of the process, the path is
+ * unchanged.
  */
 void
 path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {

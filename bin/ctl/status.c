@@ -1,11 +1,12 @@
 /*
- * The verbs status and watch, which send the request "status" and print its answer. An idle process
- * (it allocates nothing), or one that cannot run, does not answer; then status prints the head of
- * its mailbox, which can be read without a request, why it cannot run if that is so, and no heap
- * figures, and watch waits for the time of --wait, then ends with the reason. status --outside
- * sends nothing and reads the profiler's tables. A signal ends watch between two answers with
- * EXIT_DONE; while it waits for one, with EXIT_FAILED. Invariant: neither changes the state of the
- * profiler. No locks. Called by main.c.
+ * The verbs status and watch, which send the request "status" and print its answer. A process that
+ * is idle (it allocates nothing) or cannot run does not answer. Then status prints the head of its
+ * mailbox, which can be read without a request: no heap figures, but the reason if it cannot run.
+ * watch waits for the time of --wait (5 s if it is not given); then ask() ends the program with the
+ * reason. status --outside sends nothing and reads the profiler's tables. A signal ends watch
+ * between two answers with EXIT_DONE; while it waits for one, ask() exits with EXIT_FAILED. So does
+ * main() if stdout cannot be written. Invariant: neither verb changes the state of the profiler. No
+ * locks. Called by main.c.
  */
 #include "ctl.h"
 
@@ -24,8 +25,9 @@
 #include "words.h"
 
 /*
- * Prints a line for a person: numbers with these keys also as a size with its unit, times as a
- * clock shows them (UTC). runs: `session` runs; else that is the last one's number, or 0.
+ * Prints a line for a person: numbers with the keys of sizes[] also with a unit, times as a clock
+ * shows them (UTC). session: the number of the session that runs, or, if none does (`runs` is
+ * false), of the last one; 0: there was none.
  */
 static void
 put_status_value(const char *key, const char *value, uint64_t session, bool runs) {
@@ -102,7 +104,7 @@ put_status(jeprof_target_t *p, char *text) {
 	}
 }
 
-/* Words for a jeprof_way_t. */
+/* Words for a jeprof_way_t; the two ways through the memory have the same. */
 static const char *const ways[] = {"none", "mailbox", "mailbox", "mailbox (memfd)",
     "control directory"};
 
@@ -137,6 +139,7 @@ status_idle(jeprof_target_t *p) {
 		leave_failed(p, jeprof_explain_silence(p, &asked));
 	}
 	need(p, jeprof_look(p));
+	/* A number above the last that we know is a state of a newer library. */
 	bool is_idle = p->head.state == jeprof_state_idle || p->head.state > jeprof_state_switched_on;
 	bool is_start = is_pending && strncmp(request, "start", 5) == 0;
 	const char *halted = jeprof_halted(p);
@@ -233,7 +236,7 @@ verb_watch(jeprof_target_t *p) {
 		if (interrupted) {
 			break;
 		}
-		ask(p, "status", jeprof_manner_wait, &r);
+		ask(p, "status", jeprof_manner_wait, &r); /* exits if there is no answer */
 		if (r.error != 0) {
 			return fail(p, &r);
 		}

@@ -1,7 +1,7 @@
 # Frag: where the resident bytes of a process are, by one profile, and which functions pin the free
 # ones: an object pins the free places of its slab, whose pages cannot be given back while it lives.
-# The sum of the parts is what the allocator has in memory, by its count; that and what is not the
-# allocator's (Elsewhere; may be negative) add up to RSS. How many bytes a stack pins is an estimate
+# The sum of the parts is what the allocator has in memory, by its count. This sum and what is not
+# the allocator's (Elsewhere; may be negative) make RSS. How many bytes a stack pins is an estimate
 # that the library makes (src/prof/sites/prof_frag.h); jeprof does not scale it. The library tells
 # the standard error of the estimate too; that of older versions, which do not, is 0. $self is {
 # program, dump, option, beside: see Elsewhere, rows, sum: bytes pinned by all rows, fold }; Page
@@ -27,8 +27,9 @@ my @parts = (
 );
 
 # What else a line "# frag_heap" has. All are bytes, but arenas is a count. huge: bytes of the parts
-# in huge pieces; kept: unused pages that stay so that these stay whole; spread: free places in
-# other arenas than the one that has most. Times of decay (ms) are there only if there is decay.
+# in huge pieces; kept: unused pages that stay so that huge pieces stay whole; spread: free places
+# in other arenas than the one that has most. The line may have dirty_decay_ms and muzzy_decay_ms
+# too: the one that is missing never decays.
 my @others = qw(resident muzzy retained huge kept spread arenas tcache_max thp_min);
 
 # "NAME:NUMBER ..." as a hash.
@@ -101,7 +102,8 @@ sub why_not {
 
 # Rows { name; pinned: bytes, margin, variance: of pinned; live: bytes, 0 if it holds none; callers,
 # is_bare } by the owner, which is the function that holds the memory (see Fold), in the order of
-# Top::build. An owner that pins nothing has no row. Sets { fold, sum } of $self.
+# Top::build, which gets rows as Reduce::stacks makes them: once with the bytes pinned, once with
+# the live ones. An owner that pins nothing has no row. Sets { fold, sum } of $self.
 sub rows {
 	my ($self, $dump, $option) = @_;
 	my %libraries = map { $_ => 1 } grep { defined } $dump->{meta}{library};
@@ -156,8 +158,9 @@ sub print_parts {
 
 # A sentence: what most of the memory is that the program does not use: free places in slabs, unused
 # pages, thread caches or the allocator's data; "little is unused" if none of these is a tenth of
-# what is resident. It names who pins the free places only if the stacks explain 30 % of them. The
-# sentence of Elsewhere in its place if most memory is not malloc's.
+# what is resident. Those in stock are free places here. It names who pins the free places only if
+# the stacks explain 30 % of them. The sentence of Elsewhere in its place if most memory is not
+# malloc's.
 sub sentence {
 	my ($self) = @_;
 	my ($dump, $option, $beside) = @$self{qw(dump option beside)};
@@ -196,7 +199,7 @@ sub waste {
 }
 
 # Prints the size classes with the most waste, at most eight; not those with less than a hundredth
-# of what is resident.
+# of what is resident. "full" is the share of the slabs that is in use or in thread caches.
 sub print_classes {
 	my ($self) = @_;
 	my ($dump, $option) = @$self{qw(dump option)};
@@ -236,8 +239,9 @@ sub print_rows {
 }
 
 # ---- advice ----
-# Who pins free places, as a clause for the advice about slabs: that the first row pins most of the
-# $free bytes, or how many; '' if there is no row or the stacks explain too little.
+# Who pins free places, as a clause for the advice about slabs. It says that the first row pins
+# most of the $free bytes, if that pins at least half of them; else how many bytes it pins. '' if
+# there is no row or the stacks explain too little.
 sub pinner {
 	my ($self, $free) = @_;
 	my ($row) = @{ $self->{rows} };

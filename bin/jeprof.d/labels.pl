@@ -1,9 +1,9 @@
 # Labels: what live memory was allocated for, as the program named it (thread.prof.label): a tenant,
 # a request, a phase. A profile tells for a stack the sampled live objects and bytes of each label;
 # what remains of the stack's counts has no label. The estimate of a stack is divided in proportion
-# to these sampled counts. $text is what a profile says of one stack, "ID:OBJECTS:BYTES ..."; undef:
-# nothing. Callers: Dump (take), Reduce (divided, check; also for export), Top (table), Report
-# (parts, data).
+# to these sampled counts. $text, except in take(), is what a profile says of one stack,
+# "ID:OBJECTS:BYTES ..."; undef: nothing. Callers: Dump (take), Reduce (is_told, divided, check;
+# also for the verb export), Top (table), Report (is_told, parts, data).
 package Labels;
 
 use constant NONE => '(no label)'; # what stands for memory without a label
@@ -55,9 +55,10 @@ sub shares {
 	return @shares;
 }
 
-# Divides rows of one stack (rows as Reduce::stacks makes them) among the labels of the stack: for
-# each row and label a copy with the label's share of objects, bytes, samples and ages, and the
-# label as $row->[9], '' for what has none. $counts: [objects, bytes] of the stack, sampled.
+# Divides rows of one stack (rows as Reduce::stacks makes them, before $row->[7] is set) among the
+# labels of the stack: for each row and label a copy with the label's share of the objects (samples
+# too) and of the bytes (ages too), and the label as $row->[9], '' for what has none. $counts:
+# [objects, bytes] of the stack, sampled.
 sub divided {
 	my ($dump, $text, $counts, @rows) = @_;
 	my @shares = shares($dump, $text, @$counts);
@@ -94,9 +95,9 @@ sub parts {
 }
 
 # The labels as members of the data of a report's page, '' without labels: their texts, and pairs of
-# record and label, where a record is told by its { at }, its index in { order } of $work. Sets
-# { labels_told } of each snapshot whose stacks the page has: those are true in %$whole, by index in
-# { snaps } of $work.
+# record and label. A record is named by its { at }, its index in { order } of $work. The keys of
+# %$whole are the indices, in { snaps } of $work, of the snapshots whose stacks the page has. In
+# each of these it sets { labels_told }: how the counts of the pairs changed (Threads::told).
 sub data {
 	my ($work, $whole) = @_;
 	my $store = $work->{store};

@@ -1,8 +1,9 @@
 # Since: what one profile tells of growth, by the ages of what lives (ages.pl). A stack that leaks
 # at a constant rate has bytes of each age in proportion to the time. A table or a cache that is
 # full has old ones only; what is allocated and freed all the time has young ones only. A cache of
-# bounded size that is renewed has all ages up to its turnover, as a leak that began then. The
-# lifetimes of what was freed tell these two apart; a profile has them with prof_accum. Without them
+# bounded size that is renewed has all ages up to the time that a renewal takes, like a leak that
+# began so long ago. The lifetimes of what was freed tell these two apart; a profile has them with
+# prof_accum. Without them
 # the words of kind "recent" name both. It is a judgement of shape, as that of a series (leaks.pl).
 # The number of samples in each column is estimated by its share of the bytes. Caller: Leaks, also
 # for the suspects of a report. A part is a column as parts() makes it; density: samples in a second
@@ -11,9 +12,9 @@ package Since;
 
 use constant {
 	EXPECTED => 8, # samples that must be expected in each group of columns, if the stack grows
-	FEWEST => 22, # samples, also of the parts that grow; with less a stack is "few" ("churn" needs 6)
+	FEWEST => 22, # samples: with less a stack is "few" ("churn" needs 6), or its parts do not grow
 	FLAT => 0.6, # share of the mean density: a group that has it has enough samples
-	SURE => 3, # standard errors: a group that lacks no more samples has enough too
+	SURE => 3, # or so many standard errors less than expected; where 8 are expected, 1 is enough
 	SHORT => 0.125, # share of $span: a stack whose oldest object is younger is short-lived
 	FREED => 0.3, # share of the live bytes: if more was freed at these ages, it is renewed
 	PART => 0.2, # share of the samples of a stack, which the parts that grow must have
@@ -33,9 +34,10 @@ my %words = (
 
 # { kind, seconds, rate in bytes a second } of a stack with these columns of ages, which stand for
 # so many samples; $freed are columns of what was freed, by its lifetime, undef if that is not told.
-# Kinds are the keys of %words. seconds is for "stays" the age of the youngest bytes; for "grows"
-# and "bounded" $span, if the density is constant up to it; else the age of the oldest bytes.
-# seconds and rate are missing where the kind has none.
+# Kinds are the keys of %words. seconds is for "stays" (also if the oldest lack too) the age of the
+# youngest bytes; for "grows" and "bounded" $span, if the density is constant up to it; for these
+# else, "recent" and "churn" the age of the oldest bytes; "mixed" and "few" have none. Only "grows"
+# and "recent" have a rate.
 sub judge {
 	my ($columns, $samples, $span, $freed) = @_;
 	my $bytes = Ages::sum($columns);
@@ -114,8 +116,8 @@ sub is_enough {
 }
 
 # The index of the first part from which on all older parts have enough samples for a constant
-# density; undef if there is none. The younger parts may have a higher density, of short-lived
-# objects of the same stack, but not a lower one.
+# density; undef if there is none. The younger parts, the groups of before(), may have a higher
+# density, of short-lived objects of the same stack, but not a lower one.
 sub flat_from {
 	my ($samples, @parts) = @_;
 	for my $start (0 .. $#parts - 1) {
@@ -176,11 +178,11 @@ sub freed_since {
 }
 
 # ---- the stacks of one profile ----
-# The stacks of a snapshot $snap of Report, from the owner on: the rows of sums() with { names, age:
-# the median of ages, margin, is_bare } and what judge() says. A rate is here in bytes a minute, and
-# has { rate_margin, rate_error: its 95 % margin and its standard error }. Those that grow come
-# first, the fastest at the top, then the others by live bytes. Small ones that do not grow are left
-# out. $work is that of Report::gather.
+# The rows of sums() of a snapshot $snap of Report, each with { names, age: the median of ages,
+# margin, is_bare } and what judge() says. A rate is here in bytes a minute, and has { rate_margin,
+# rate_error: its 95 % margin and its standard error }. Those of kind "grows" come first, the
+# fastest at the top, then the others by live bytes, without the small ones (WORTH). $work is that
+# of Report::gather.
 sub rows {
 	my ($work, $snap) = @_;
 	my $self = $work->{self};

@@ -1,6 +1,7 @@
 // The flame graph, of view.totals: where its boxes lie, their colours, what is told of one. Boxes
 // narrower than a pixel are not drawn. Called by show() and the events of state.js. x, y and widths
-// are in pixels of the page.
+// are CSS pixels; x and y begin at the top left corner of the canvas. Below a node are those that
+// it calls, above it its callers, whichever of them the screen shows on top.
 
 /**
  * A box: the node, its left edge, width and row (0: the root); whether its node is a caller of the
@@ -14,7 +15,7 @@
  * @property {number} y
  */
 const ROW_HEIGHT = 18;
-// The colour of the root, and of an age that is not known.
+// The colour of an age that is not known, and of the root, unless growth is coloured.
 const GREY = '#c4c8cf';
 
 /**
@@ -103,8 +104,8 @@ function age_of(node) {
 }
 
 /**
- * The visible boxes: those of the zoomed node and of its callers have the whole width, those of the
- * nodes below it their share of it.
+ * The visible boxes: those of the zoomed node and of its callers have the whole width; those of the
+ * nodes below the zoomed one have a width in proportion to their totals.
  * @param {number} width
  */
 function lay_boxes(width) {
@@ -142,7 +143,10 @@ function boxes_below(box) {
 	return boxes;
 }
 
-/** Draws the graph; lays the boxes anew if the width or what they depend on has changed. */
+/**
+ * Draws the graph; lays the boxes anew if the width has changed, or what they depend on in the
+ * state, or the model (then begin() has cleared view.laid).
+ */
 function draw_graph() {
 	const width = element('flame').clientWidth;
 	const { snapshot, part, metric, is_whole, zoomed } = state;
@@ -232,8 +236,8 @@ function tell_node(node) {
 }
 
 /**
- * The next box in the direction of an arrow key: the parent's, the widest child's, or a neighbour
- * in the same row; undefined if there is none.
+ * The next box in the direction of an arrow key: the parent's, the widest child's (the leftmost, by
+ * boxes_below()), or a neighbour in the same row; undefined if there is none.
  * @param {Box} own
  * @param {string} key
  */
