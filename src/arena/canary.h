@@ -17,7 +17,9 @@
  * the last ones of the region before it in the slab, are known too. They are written when the slab
  * is made. The state of a region changes by one store of its owner, so that the owner of the next
  * region may read it at any time. At each instruction a thread cache holds only regions whose state
- * is free, because a fork may copy the cache at any instruction. Locks: none.
+ * is free: a fork in another thread, or in a signal handler, may copy the cache at any instruction
+ * (arena/cache_bin.h), and the child returns the regions of absent threads to their slabs. Locks:
+ * none.
  *
  * A small request for which no class has room, or whose alignment no class has, gets a large
  * object, with canary bytes in [n, n + 16). Marks (large_marks.h) are outside of the whole object.
@@ -55,7 +57,10 @@ canary_usize(size_t size, size_t alignment) {
 	return alignment == 0 ? sz_s2u(size) : sz_sa2u(size, alignment);
 }
 
-/* The bytes that a request of `size` bytes, served by usize bytes, may use; 0 if usize is 0. */
+/*
+ * The bytes that a request of `size` bytes, served by usize bytes, may use; 0 if usize is 0, and in
+ * hardened builds also if size is.
+ */
 ALWAYS_INLINE size_t
 canary_usable(size_t size, size_t usize) {
 	return config_hardening && usize != 0 && size <= SC_SMALL_MAXCLASS ? size : usize;
@@ -63,7 +68,7 @@ canary_usable(size_t size, size_t usize) {
 
 /*
  * The greatest request of a class of small objects of reg bytes. A class without room for canaries
- * serves no request; its regions have none.
+ * serves no request in hardened builds, and its regions have no canaries; the result is reg.
  */
 ALWAYS_INLINE size_t
 canary_room(size_t reg) {
@@ -79,8 +84,8 @@ canary_load(const char *p) {
 
 /*
  * The state of the region that ends at `end`: 0: free; else 1 more than the size of the request.
- * The word holds it twice, so that after a change of one byte the result is above 2^32, which no
- * size of a small request is.
+ * The word holds it twice, so that after a change of one byte the result is at least 2^32, which is
+ * no state: sizes of small requests are far below.
  */
 ALWAYS_INLINE uint64_t
 canary_state(const char *end) {
@@ -142,7 +147,10 @@ canary_large_size(const edata_t *e) {
 	    : e->u.large_usize;
 }
 
-/* Whether the canaries of a large object are there, if it has any; zeros are discarded pages. */
+/*
+ * Whether the canaries of a large object are there, if it has any. Zeros are right too: the program
+ * may have discarded its pages by madvise(), which does so up to the end of the last page.
+ */
 ALWAYS_INLINE bool
 canary_is_large_intact(const edata_t *e) {
 	if (!config_hardening || e->large_request == 0) {
@@ -163,8 +171,8 @@ canary_end(void *ptr, size_t reg) {
 }
 
 /*
- * Whether [ptr, ptr + reg) ends inside the slab, at a multiple of 8 bytes from its start as the
- * last words of a region do. ptr may be inside a region all the same.
+ * Whether [ptr, ptr + reg) lies in the slab and begins, and so ends, at a multiple of 8 bytes from
+ * the slab's start: the words at its end can be read. ptr may be inside a region all the same.
  */
 ALWAYS_INLINE bool
 canary_may_begin(const void *ptr, size_t reg, const edata_t *slab) {
@@ -214,13 +222,14 @@ canary_is_intact(const void *ptr, size_t reg, const edata_t *slab) {
 }
 
 /*
- * Ends the process unless canary_is_intact(); returns false if safety_abort_hook is set and
- * returns. if_freed: the message for a region that is free.
+ * Returns true if canary_is_intact(); else ends the process, or returns false if safety_abort_hook
+ * is set and returns. if_freed: the message for a region that is free.
  */
 bool canary_check(const void *ptr, size_t reg, const edata_t *slab, const char *if_freed);
 /*
  * Ends the process unless each of n regions of reg bytes is free and its last words are there;
- * returns after such a fault only if safety_abort_hook does.
+ * returns after such a fault only if safety_abort_hook does. For regions that come from slabs to a
+ * thread cache, or go back.
  */
 void canary_check_free(void *const *ptrs, unsigned n, size_t reg);
 

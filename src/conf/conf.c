@@ -2,11 +2,12 @@
  * Reads the MALLOC_CONF option strings (conf.h). A scanner cuts a string into key:value pairs and
  * finds what is malformed; conf_store(), or the parser that the row of the key names (conf_table),
  * writes each value. A first, silent scan of all sources looks only for confirm_conf, which changes
- * what the second one prints.
+ * what the second one prints; there each confirm_conf is stored again, and holds from its place on.
  *
- * Invariant: a repetition of a bad pair in one string counts as an error too, but is reported again
- * only if CONF_SAID_MAX others were reported since. A bad pair is skipped (except the items of a
- * range option before its bad one), and the rest of the string still counts. Locks: none; options
+ * Invariant: a bad pair stores nothing (but of a range option the items before the bad one are
+ * stored), and the rest of the string still counts. conf.h says which of several values of a key
+ * holds. A bad pair that is repeated in one string is an error each time, but is reported again
+ * only if CONF_SAID_MAX others were reported since. Locks: none; options
  * are read during boot in one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c
  * read the source texts, in any thread.
  */
@@ -63,7 +64,7 @@ static struct {
 	unsigned nsaid;           /* how often a bad pair of the present string was reported */
 	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
 	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
-	const char *env;          /* value of MALLOC_CONF at boot; not read again, as it may change */
+	const char *env;          /* value of MALLOC_CONF at boot, in environ itself: not a copy */
 } conf;
 /* The text of the link /etc/malloc.conf, as read at boot. */
 static LARGE_BSS char conf_link[CONF_LINK_MAX];
@@ -83,7 +84,10 @@ conf_complain(const char *what, const conf_pair_t *p) {
 	malloc_printf("<jemalloc>: %s: %.*s:%.*s\n", what, klen, p->key, vlen, p->value);
 }
 
-/* Whether the same text of this string was reported before; if not, remembers it as reported. */
+/*
+ * Whether the same text (by its hash) is among the last CONF_SAID_MAX reported of this string; if
+ * not, remembers it as reported.
+ */
 static bool
 conf_note_said(const conf_pair_t *p) {
 	uint64_t text = hash64(p->key, (size_t)(p->value - p->key) + p->value_len, 0);

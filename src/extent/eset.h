@@ -25,7 +25,7 @@ typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
 	/* each extent is in one of the two lists, the least recently added first */
 	ql_t lru;
-	/* those that were only parts of huge pieces, which purging would break; evicted last */
+	/* those of which eset_spare() was 0: purging would break huge pieces; evicted last */
 	ql_t lru_held;
 	atomic_zu_t npages; /* of all extents */
 	/* SC_NPSIZES_MAX elements, kept elsewhere because most of them are never touched */
@@ -44,15 +44,16 @@ void eset_remove(eset_t *s, edata_t *e);
 void eset_resize(eset_t *s, edata_t *e, char *addr, size_t size);
 
 /*
- * Finds an extent that can hold size bytes at the given alignment. First a few extents are examined
- * of the class below the request's, if size is no class itself, and with an alignment above a page
- * of the request's own. If none of these fits, it is the lowest extent of the smallest non-empty
- * class in which every extent fits, but not if that is above 2^lg_max_fit times the size (64: no
- * limit). NULL: none was found; one that was not examined may fit. The extent stays in the set.
+ * Finds an extent that can hold size bytes at the given alignment. First the classes in which only
+ * some extents may fit, of each at most 24 extents: the class below the request's if size is no
+ * class itself, then the request's own class if the alignment is above a page. If none of these
+ * extents fits: the lowest extent of the smallest non-empty class in which every extent fits, but
+ * none if this class is above 2^lg_max_fit times the size (64: no limit). NULL: none was found; one
+ * that was not examined may fit. The extent stays in the set.
  */
 edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit);
 
-/* The results of these three stay in the set; NULL: none. This one: any of the largest class. */
+/* These three take nothing out of the set; NULL: none. First, an extent of the largest class. */
 edata_t *eset_largest(const eset_t *s);
 /* The least recently added extent, those in lru_held last. */
 edata_t *eset_oldest(const eset_t *s);
@@ -62,8 +63,8 @@ edata_t *eset_oldest_spare(const eset_t *s);
 /*
  * The part of an extent that can be purged without breaking a huge piece (extent/piece.h) that
  * reaches beyond the extent: all but those ends that are parts of such pieces. Returns its size in
- * bytes, and sets *lead to the bytes before it. 0: there is none, and *lead may be anything. For
- * the owner of the extent; needs no lock then.
+ * bytes, and sets *lead to the bytes before it. 0: there is none, and *lead may be anything. Called
+ * by who owns the extent, or holds the lock of the set that it is in.
  */
 size_t eset_spare(const edata_t *e, size_t *lead);
 

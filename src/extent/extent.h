@@ -3,15 +3,17 @@
  * An extent in a cache is protected by the cache's lock. Taking it out sets its state in the page
  * map to active under that lock; from then on the thread that took it owns it. ecache_put() joins
  * only neighbours in the same cache that are both committed or both not. If the arena has hooks of
- * the user, these decide about each split and merge, and no lock may be held during the call: an
- * extent to be cut or joined is first taken out of the cache as a whole. Lock order: those of
- * decays and huge slabs, grow_mtx, one cache's lock, edata_cache, base; the locks of two caches are
- * never held together. The caller of an ecache_ or extent_ function holds no cache's lock and owns
- * the active extent that it passes. Outside extent.c only piece.c calls them with grow_mtx held; it
- * alone calls extent_grow_locked(). Hooks are set under grow_mtx (pac_hooks_set), so its holder may
- * rely on whether there are any; other calls under way then may not ask the new hooks. Called by
- * the page cache and its parts (pac*, join, piece, ahead, purge_batch). mallctl sets the growth
- * limit, arenas.c grow_alignment, grow_next and grown.
+ * the user, these decide about each split and merge, and no lock at all, no decay's either, may be
+ * held during the call: an extent to be cut or joined is first taken out of the cache as a whole.
+ * Lock order: those of decays and huge slabs, grow_mtx, one cache's lock, edata_cache, base; the
+ * locks of two caches are never held together. The caller of an ecache_ or extent_ function holds
+ * no cache's lock and owns the active extent that it passes.
+ * Outside extent.c only piece.c calls such functions with grow_mtx held, and only where there are
+ * no hooks of the user; it alone calls extent_grow_locked(). Hooks are set under grow_mtx
+ * (pac_hooks_set), so its holder may rely on whether there are any; calls of others that are under
+ * way then may still go without the new hooks. Called by the page cache and its parts (pac*, join,
+ * piece, ahead, purge_batch). mallctl sets the growth limit, arenas.c grow_alignment, grow_next and
+ * grown.
  */
 #ifndef EXTENT_EXTENT_H
 #define EXTENT_EXTENT_H
@@ -31,14 +33,17 @@ extern size_t opt_lg_extent_max_active_fit;
 typedef struct extent_src_s {
 	ehooks_t ehooks;
 	edata_cache_t edata_cache;
-	/* Held while a mapping is made, not by hooks, so that threads that miss together map once. */
+	/*
+	 * Held while the system makes a mapping, so that threads that miss together map once; released
+	 * while a hook of the user makes one.
+	 */
 	mutex_t grow_mtx;
 	/*
 	 * Growth step: bytes that the next mapping has at least, unless only the request is mapped
 	 * (extent_grow_bytes_locked()). Under grow_mtx. Starts at HUGEPAGE, or in hidden arenas at
 	 * grow_alignment; each mapping of a step raises it to the next page class; a step that the
-	 * system or a hook refuses lowers it to the request's. If grow_alignment is above a page only
-	 * a lower limit changes it.
+	 * system or a hook refuses lowers it to the request's. If grow_alignment is above a page,
+	 * mappings and refusals leave it as it is; extent_grow_limit_set() may lower it.
 	 */
 	size_t grow_next;
 	/* Greatest value of grow_next in bytes, unless grow_alignment is more; under grow_mtx. */
@@ -63,7 +68,7 @@ void extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind);
  */
 size_t extent_grow_limit_get(extent_src_t *src);
 int extent_grow_limit_set(extent_src_t *src, size_t limit);
-/* Growth starts again, with the initial limit. */
+/* For an arena that is used again after its end: the first growth step and limit hold again. */
 void extent_src_renew(extent_src_t *src);
 
 /*
@@ -79,7 +84,8 @@ bool ecache_is_enough(ecache_t *c, size_t size, size_t alignment);
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /*
  * Take the first size bytes of the extent that begins at addr, or the last ones of that which ends
- * at `end`. NULL: there is none so long of this arena, no descriptor, or a hook refused to split.
+ * at `end`. NULL: there is none in c, or it is shorter or another arena's; no descriptor; or a hook
+ * refused to split.
  */
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
 edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size);
@@ -105,10 +111,11 @@ edata_t *ecache_evict(ecache_t *c, size_t npages_min);
 edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
 
 /*
- * Maps new address space and returns an active extent of exactly size bytes, which may need
- * extent_commit(); the surplus of the mapping goes to the retained cache. If another thread has
- * grown the arena meanwhile, it comes from the retained cache (not with hooks of the user). NULL:
- * no memory, or a hook refused.
+ * Maps new address space, a growth step or only what the request needs (see grow_next), and returns
+ * an active extent of exactly size bytes, which may need extent_commit(); the surplus goes to the
+ * retained cache. If another thread has grown the arena meanwhile, the extent comes from the
+ * retained cache (not with hooks of the user). Takes grow_mtx, with hooks of the user too, but not
+ * during their calls. NULL: no memory, or a hook refused.
  */
 edata_t *extent_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment);
 /* extent_grow() without the search; under grow_mtx, under which the caller has seen no hooks. */
@@ -120,8 +127,9 @@ edata_t *extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, 
  */
 edata_t *extent_split(extent_src_t *src, edata_t *e, size_t size_a);
 /*
- * Appends the active extent b to the active extent a, at whose end it begins; b's descriptor
- * becomes spare (edata_cache_put). 0, or an errno value if a hook refused; both are unchanged then.
+ * Appends the active extent b to the active extent a, at whose end it begins; both are committed,
+ * or both not. b's descriptor becomes spare (edata_cache_put). 0, or an errno value if a hook
+ * refused; both are unchanged then.
  */
 int extent_merge(extent_src_t *src, edata_t *a, edata_t *b);
 
@@ -132,8 +140,8 @@ int extent_unmap(extent_src_t *src, edata_t *e);
 /* As extent_unmap(), at the end of the arena; cannot be refused. */
 void extent_destroy(extent_src_t *src, edata_t *e);
 /*
- * The descriptor of addresses that are not mapped any more, nor in the page map, becomes spare;
- * room_space.mapped falls by their bytes.
+ * The descriptor of addresses that are not mapped any more, nor in the page map, becomes spare
+ * (edata_cache_put); room_space.mapped (os/room.h) falls by their bytes.
  */
 void extent_forget(extent_src_t *src, edata_t *e);
 

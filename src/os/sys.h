@@ -1,8 +1,9 @@
 /*
  * The system calls of the allocator, as wrappers over one table of hooks.
- * Nearly all uses of the calls in the table os_hooks go through it, so that a test can make each
- * fail at its k-th use. (Exceptions: the mapping of the mailbox in prof_control.c,
- * sys_is_readable(), messages of util/assert.c.) os/pages, os/thread and extent/dss use the table
+ * Nearly all uses of the calls in the table os_hooks go through the table, so that a test can make
+ * each fail at its k-th use. (Exceptions: the mapping of the mailbox in prof_control.c,
+ * sys_is_readable(), messages of util/assert.c.) Calls that are not in it, such as ftruncate,
+ * fallocate, ppoll and futex, are made directly. os/pages, os/thread and extent/dss use the table
  * itself, the rest of src/ the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX
  * times; sys_close() and the reads of sys_dir_each() do not) and report failure as an errno value;
  * those that return a number or a descriptor report it as -errno. All functions of this file
@@ -14,10 +15,11 @@
  *
  * A program may forbid system calls after its start, and the kernel then ends it for making one of
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
- * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, write of a message, with
- * rt_sigprocmask. (sys_is_readable() asks by madvise or futex.) It makes others only for what the
- * user asks for and what needs them: a profile, a request from outside, a session, a timer
- * (test/integration/confined.c; doc/PRODUCTION.md lists them).
+ * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, and write of a message,
+ * with rt_sigprocmask (rt_sigpending too where the program blocks SIGPIPE or SIGXFSZ, and
+ * rt_sigtimedwait if the write failed). (sys_is_readable() asks by madvise or futex.) It makes
+ * others only for what the user asks for and what needs them: a profile, a request from outside, a
+ * session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
 #ifndef OS_SYS_H
 #define OS_SYS_H
@@ -99,8 +101,9 @@ uint64_t sys_pidns(void);
 unsigned long sys_auxval(unsigned long type);
 
 /*
- * Ends the process from a handler of its exit (atexit), with another status. What the program has
- * written to stdio may still be in its buffers: it is not lost.
+ * Ends the process from a handler of its exit (atexit), with this status and not that of exit().
+ * What the program has written to stdio may still be in its buffers: it is written out, so locks of
+ * the C library are taken; the caller holds none of ours.
  */
 _Noreturn void sys_exit_from_handler(int status);
 
@@ -127,7 +130,7 @@ ssize_t sys_read_file(const char *path, void *buf, size_t size);
  */
 enum { STATM_SPACE, STATM_RESIDENT, STATM_SHARED, STATM_DATA = 5, STATM_FIELDS };
 void sys_read_statm(uint64_t fields[STATM_FIELDS]);
-/* Writes once. Returns the number of bytes written, or -errno. */
+/* One write(2), again only after EINTR. Returns the number of bytes written, or -errno. */
 ssize_t sys_write(int fd, const void *buf, size_t size);
 /*
  * Writes all bytes. Returns 0 or an errno value; *written (written may be NULL) becomes the number
@@ -193,8 +196,8 @@ bool sys_copy_text(char *to, const char *from, size_t size);
 
 /*
  * Passes the text of the process's memory map to cb in pieces, through the caller's buffer. A
- * nonzero result of cb ends the copy and is returned; otherwise the result is 0 or the errno value
- * of open or read.
+ * nonzero result of cb ends the copy and is returned (the caller knows it from an errno value);
+ * otherwise the result is 0 or the errno value of open or read.
  */
 int sys_maps_copy(char *buf, size_t size, int (*cb)(void *ctx, const char *text, size_t len),
     void *ctx);
@@ -238,7 +241,8 @@ int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, c
  * Fills in the range, .eh_frame_hdr and the build id (stored in the caller's array) of a loaded
  * object from the headers at the start of its image [start, end). In *m the caller has set the bias
  * and the path, and all else is zero. Returns false if there are no headers or too many (more than
- * 1536 bytes), or their first address is not `start`; *m may have changed then. Another thread may
+ * 1536 bytes), or if the lowest loaded segment does not begin at `start`; *m may have changed then.
+ * Another thread may
  * have unmapped the image before; it is read by sys_copy_memory(), which says when it faults all
  * the same.
  */
@@ -268,9 +272,9 @@ bool sys_module_changes(uint64_t *adds, uint64_t *subs);
  */
 void sys_module_keep_self(void);
 /*
- * In a forked child: notes whether a call of these functions was under way in the parent, so that
- * the loader's lock may be held by a thread that does not exist here; then sys_modules() and
- * sys_module_changes() fail from now on. The program's own calls of the loader are not seen.
+ * In a forked child: notes whether sys_modules() or sys_module_changes() was under way in the
+ * parent, so that the loader's lock may be held by a thread that does not exist here; then both
+ * fail from now on. The program's own calls of the loader are not seen.
  */
 void sys_modules_postfork_child(void);
 

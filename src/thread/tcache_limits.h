@@ -2,31 +2,35 @@
  * How much a thread cache may hold: the options, and the limits by class that follow from them.
  * Invariant: values are set while options are parsed (conf_table.c) and at boot, and are read-only
  * afterwards, so no lock is needed. tcache.c reads the limits when it makes a cache, grants slots
- * or flushes a full bin, tcache_set.c when a program changes them. jemalloc_init.c, imalloc.c,
- * tsd.c, stats.c and mallctl read tcache_max_default or tcache_nhbins; jemalloc_init.c, tsd.c and
- * prof_dump.c read opt_tcache, prof_dump.c also opt_tcache_max.
+ * or flushes a full bin, tcache_set.c when a program changes those of one cache. jemalloc_init.c,
+ * imalloc.c, tsd.c, stats.c and mallctl read tcache_max_default or tcache_nhbins; jemalloc_init.c,
+ * tsd.c and prof_dump.c read opt_tcache, prof_dump.c also opt_tcache_max.
  */
 #ifndef THREAD_TCACHE_LIMITS_H
 #define THREAD_TCACHE_LIMITS_H
 
 #include "meta/sc.h"
 
-/* Most slots of a bin with grants; also the greatest value of the options tcache_nslots_*. */
+/*
+ * Most slots of a bin with a grant (slots beyond its limit, tcache.h); also the greatest value of
+ * the options tcache_nslots_*.
+ */
 #define TCACHE_NSLOTS_LIMIT 2048u
 #define TCACHE_NCACHED_LIMIT 8191u /* maximum of ncached_max settings, in objects */
 /* Largest size that a cache can hold, in bytes. */
 #define TCACHE_MAX_LIMIT ((size_t)8 << 20)
 /*
- * Most bytes and objects of a batch: the slots that a bin with the limit 0 is granted in a thread
- * that only allocates or only frees such objects.
+ * A batch is what a bin with the limit 0 is granted at once in a thread that only allocates or only
+ * frees such objects: as many slots as neither of these bounds, in bytes and objects, forbids.
  */
 #define TCACHE_BATCH_BYTES ((size_t)2 << 20)
 #define TCACHE_BATCH_MAX 32u
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
 #define TCACHE_LARGE_SOME ((size_t)32 << 10)
 /*
- * A request of zeroed memory above this size does not use a cache; for each request above it,
- * cached objects above it are flushed before an arena takes new pages (tcache_make_way).
+ * A request of zeroed memory above this size does not use a cache. Before an arena takes new pages
+ * for any request above this size, so many bytes of cached objects above it are flushed, if there
+ * are as many (tcache_make_way).
  */
 #define TCACHE_LARGE_MUCH ((size_t)128 << 10)
 
@@ -57,11 +61,15 @@ extern unsigned tcache_nhbins; /* number of classes up to it */
 
 /* Computes the two, and arena_large_explicit_min; called by boot, after bin_info_boot(). */
 void tcache_boot(void);
-/* The limit, in objects, of a class that a new cache holds; the cache's maximum is not regarded. */
+/*
+ * The limit, in objects, that the bin of this class has in a new cache, if the cache's maximum size
+ * allows the class; the caller tests that.
+ */
 unsigned tcache_ncached_max_default(szind_t szind);
 /*
- * Whether a bin with this limit (max) may be granted more: no option has set a limit, and this one
- * is the default. In hardened builds not for objects above TCACHE_LARGE_SOME.
+ * Whether a bin with this limit (max) may be granted more: no option, tcache_ncached_max neither,
+ * has set a limit of any class, and max is the default. In hardened builds not for objects above
+ * TCACHE_LARGE_SOME.
  */
 bool tcache_may_grant(szind_t szind, unsigned max);
 /*

@@ -319,8 +319,8 @@ tsd_give_back(tsd_t *tsd) {
 
 /*
  * Ends an absent thread: one of the process that forked, which does not exist in this child. It was
- * outside the gate when the process forked, so its cache is as between two calls. Its profiler's
- * record was ended at the fork.
+ * outside the gate when the process forked, at most in the fast path, whose every instruction
+ * leaves a valid cache (arena/cache_bin.h). Its profiler's record was ended at the fork.
  */
 bool
 tsd_try_end_absent(void) {

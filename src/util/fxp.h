@@ -20,9 +20,9 @@ typedef uint32_t fxp_t;
 #define FXP_BUF_SIZE 16
 
 /*
- * Parses digits[.digits] or .digits; at least one digit must follow a point. Digits behind the 14th
- * decimal are ignored, and what follows the number is not looked at. Returns 0, EINVAL (not a
- * number) or ERANGE (65536 or more; a smaller one that would round up to it becomes FXP_MAX). On
+ * Parses digits[.digits] or .digits ("5." is EINVAL), rounded to the nearest multiple of 2^-16, but
+ * at most FXP_MAX. Behind the point 14 digits count, and more are skipped; what follows the number
+ * is not looked at. Returns 0, EINVAL (not a number) or ERANGE (65536 or more before rounding). On
  * success only, *out is set and *end (end may be NULL) points behind the number.
  */
 int fxp_parse(fxp_t *out, const char *s, char **end);

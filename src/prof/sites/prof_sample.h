@@ -22,24 +22,27 @@
 /* The rate that the options set, in bytes; at least 1. */
 uint64_t prof_sample_configured(void);
 /*
- * The rate for samples of prof.active, in bytes, with the doublings of prof_sample_scale(); also
- * while prof.active is off. 0 until prof_start.c sets it, at the end of boot.
+ * The rate for samples of prof.active, in bytes, with the doublings of prof_sample_scale(). While
+ * prof.active is off it is the rate that will hold again, not the interval that is published. 0
+ * until prof_start.c sets it, at the end of boot.
  */
 uint64_t prof_sample_rate(void);
 /*
  * The first stores the rate (bytes, > 0) and ends the doublings that prof_sample_scale() made; the
  * second stores whether prof.active has samples taken. Both publish the result to all threads. All
- * setters of this file enter the gate (os/gate.h: fork waits until no thread is inside).
+ * four setters of this file enter the gate (os/gate.h: fork waits until no thread is inside); the
+ * caller may be inside already.
  */
 void prof_sample_rate_set(uint64_t rate);
 void prof_sample_switch(bool on);
 /* The rate as it was set, in bytes, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*
- * Doubles the rate that holds `doublings` times. It becomes at most 2^20 times the rate that was
- * set, and at most 2^40 bytes unless more was set. Negative: takes back so many doublings, at most
- * all; one that the limit of 2^40 bytes made void counts too, so the rate may stay as it is.
- * Samples keep the weight of their own rate. Nothing before a rate was set. For prof_budget.c.
+ * Doubles the present rate, `doublings` times. It becomes at most 2^20 times the rate that was set
+ * (doublings beyond that are not counted), and at most 2^40 bytes unless more was set (these are
+ * counted). Negative: takes back so many of those counted, at most all; the rate stays as it is
+ * while the limit of 2^40 bytes hides the rest. Samples keep the weight of their own rate. Does
+ * nothing before a rate was set. For prof_budget.c.
  */
 void prof_sample_scale(int doublings);
 /* Sets the rate, in bytes, while only a tracer wants samples; 0: none does. */
