@@ -830,28 +830,19 @@ program_try_follow(char *path, size_t size, bool *is_there) {
 static void
 exe_of_start(char *buf, size_t size) {
 	const char *name = (const char *)sys_auxval(AT_EXECFN);
-	size_t at = 0;
 	bool is_there;
 	buf[0] = '\0';
-	if (name == NULL || name[0] == '\0') {
+	if (name == NULL || name[0] == '\0' || strlen(name) >= size) {
 		return;
 	}
-	if (name[0] != '/' && sys_getcwd(buf, size - 1) == 0) {
-		at = strlen(buf);
-		buf[at++] = '/';
-		name += strncmp(name, "./", 2) == 0 ? 2 : 0;
-	}
-	size_t len = strlen(name);
-	if (at + len >= size) {
-		buf[0] = '\0';
-		return;
-	}
-	memcpy(buf + at, name, len + 1);
+	name += strncmp(name, "./", 2) == 0 ? 2 : 0;
+	prof_sys_path_absolute(buf, size, name);
 	if (program_try_follow(buf, size, &is_there)) {
 		return;
 	}
 	/* Not there: the directory is another one than at the start, or a chroot hides the file. */
-	memmove(buf, is_there ? "" : buf + at, is_there ? 1 : len + 1);
+	name = is_there ? "" : name;
+	memcpy(buf, name, strlen(name) + 1);
 }
 
 void
