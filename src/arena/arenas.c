@@ -589,10 +589,11 @@ arenas_try_tick(uint64_t now) {
 	}
 	for (unsigned k = 0; k < arenas_nth_end(); k++) {
 		arena_t *a = arenas_nth(k);
-		if (a != NULL) {
-			arena_trim_tick(a, now);
+		if (a == NULL) {
+			continue;
 		}
-		if (a != NULL && !atomic_load_b(&a->pac.is_served, MO_RELAXED)) {
+		arena_trim_tick(a, now);
+		if (!atomic_load_b(&a->pac.is_served, MO_RELAXED)) {
 			pac_tick(&a->pac, now);
 			holes_tick(a, now);
 		}

@@ -99,10 +99,11 @@ size_t
 claim_idle_caches(void) {
 	uint64_t now = nstime_monotonic_ns();
 	size_t bytes = 0;
+	unsigned nwaits = 0;
 	assert(gate_is_entered(tls_get()));
-	for (; atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE); bytes++) {
-		if (bytes == CLAIM_PATIENCE) {
-			return bytes;
+	while (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
+		if (nwaits++ == CLAIM_PATIENCE) {
+			return 1;
 		}
 		os_pause(OS_PAUSE_SLEEPS);
 	}
@@ -113,7 +114,7 @@ claim_idle_caches(void) {
 	while (claims.has_announced && claim_try_take(true, &bytes)) {
 	}
 	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
-	return bytes;
+	return bytes + (nwaits > 0); /* what the other claimant returned is not known here */
 }
 
 /* claim_step() at a time when one is due. */
