@@ -213,9 +213,7 @@ put_counts(writer_t *w, const prof_counts_t *cur, const prof_counts_t *accum) {
 	uint64_t objs[2] = {0, 0}, bytes[2] = {0, 0}, rate = header_rate(image);
 	bool is_raw = is_printed_raw(image);
 	prof_printed(cur, rate, is_raw, &objs[0], &bytes[0]);
-	if ((image->root.flags & IMAGE_ACCUM) != 0) {
-		prof_printed(accum, rate, is_raw, &objs[1], &bytes[1]);
-	}
+	prof_printed(accum, rate, is_raw, &objs[1], &bytes[1]);
 	put(w, "%" PRIu64 ": %" PRIu64 " [%" PRIu64 ": %" PRIu64 "]", objs[0], bytes[0], objs[1],
 	    bytes[1]);
 }
@@ -462,7 +460,7 @@ write_ages(writer_t *w) {
 		if (sites[i].age != 0 && sites[i].cur.objs != 0) {
 			write_columns(w, "age", n, sites[i].age, &sites[i].cur, columns_sum(w, sites[i].age));
 		}
-		if (sites[i].life != 0 && (image->root.flags & IMAGE_ACCUM) != 0) {
+		if (sites[i].life != 0) {
 			write_columns(w, "life", n, sites[i].life, &sites[i].accum, sites[i].accum.est);
 		}
 	}
