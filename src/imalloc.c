@@ -571,6 +571,17 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 }
 
 /*
+ * For a request that the thread's cache does not serve: the fast path may have ended a countdown
+ * for it, and then the next request ends it.
+ */
+static COLD void
+imalloc_uncount_fast(const struct tls_s *t, const imalloc_req_t *req) {
+	if (t->tsd != NULL && t->tsd->tcache != NULL) {
+		tcache_uncount_fast(t->tsd->tcache, imalloc_usize(req));
+	}
+}
+
+/*
  * At a closed gate: allocates *p from the shelter and returns false, not inside. If the shelter has
  * no memory for it, waits for the gate and enters: returns true, *p is NULL, and the caller serves
  * the request. In a lost child, whose gate stays closed (gate_is_lost), false with *p NULL.
@@ -578,10 +589,7 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 static COLD bool
 imalloc_at_closed_gate(struct tls_s *t, const imalloc_req_t *req, void **p) {
 	assert(!gate_is_entered(t));
-	if (t->tsd != NULL && t->tsd->tcache != NULL) {
-		/* The fast path may have ended a countdown for this request; then the next one ends it. */
-		tcache_uncount_fast(t->tsd->tcache, imalloc_usize(req));
-	}
+	imalloc_uncount_fast(t, req);
 	*p = shelter_malloc(req->size, req->alignment);
 	if (*p != NULL || gate_is_lost()) {
 		return false;
@@ -599,6 +607,7 @@ imalloc_quiet(imalloc_req_t *req) {
 		return NULL;
 	}
 	if (unlikely(imalloc_is_interrupted(t))) {
+		imalloc_uncount_fast(t, req);
 		return shelter_malloc(req->size, req->alignment);
 	}
 	void *p;

@@ -868,6 +868,31 @@ test_past_zero(void) {
 	free(canary_put(p, 64, 64 - CANARY_BYTES));
 }
 
+/*
+ * A signal handler that has interrupted its thread inside the gate ends a countdown, and the cache
+ * does not serve its request: the next request ends the countdown.
+ */
+static void
+test_handler_ends_countdown(void) {
+	size_t size = 64 - CANARY_BYTES;
+	unsigned slot = sz_s2i(64) + 1;
+	for (unsigned i = 0; i < 20000; i++) {
+		free(keep(malloc(size)));
+	}
+	tsd_t *tsd = tsd_enter();
+	cache_bin_t *b = &tsd->tcache->bins[slot];
+	tcache_cold_t *c = &tsd->tcache->cold[slot];
+	b->countdown = 1;
+	void *p = keep(malloc(size)); /* as a handler */
+	is_uint(b->countdown, 1, "a handler's request is not counted");
+	tsd_leave();
+	void *q = keep(malloc(size));
+	ok(shelter_owns(emap_elem(p)) && b->countdown > 0 && b->countdown <= c->window,
+	    "the request after it ends the countdown");
+	free(p);
+	free(q);
+}
+
 /* One turn of upkeep for the bin; the objects that are cached then. */
 static size_t
 after_turn(tsd_t *tsd, unsigned slot) {
@@ -978,6 +1003,7 @@ main(int argc, char **argv) {
 	free(keep(malloc(1)));
 	test_counts("defaults", 40000);
 	test_past_zero();
+	test_handler_ends_countdown();
 	test_samples();
 	if (!config_debug) {
 		test_growth_and_upkeep();
