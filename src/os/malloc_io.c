@@ -28,14 +28,16 @@ write_patiently(const char *s, malloc_io_text_t *text) {
 	}
 	for (;;) {
 		int err = sys_write_all(STDERR_FILENO, s, left, &done);
-		if (err != EAGAIN || text == NULL) {
+		if (err == 0 || text == NULL) {
 			return err;
 		}
 		s += done;
 		left -= done;
-		err = sys_wait_writable(STDERR_FILENO, text->patience_ms);
+		if (err == EAGAIN) {
+			err = sys_wait_writable(STDERR_FILENO, text->patience_ms);
+		}
 		if (err != 0) {
-			text->patience_ms = 0;
+			text->patience_ms = 0; /* a later piece could have room again: a hole */
 			return err;
 		}
 	}

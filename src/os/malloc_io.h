@@ -49,8 +49,8 @@ void malloc_write_long(void *text, const char *s);
  * pipe without a reader, or a file at the limit of file sizes, the text is lost, but no signal is
  * raised. If it is a full pipe that does not block, and opaque is NULL, the rest of s is lost. With
  * opaque a malloc_io_text_t * the function waits for room, at most patience_ms each time. A wait in
- * vain sets patience_ms to 0, and while it is 0 no byte of any piece is written: so what is lost by
- * waiting in vain is the end of a text.
+ * vain, or a failed write, sets patience_ms to 0, and while it is 0 no byte of any piece is
+ * written: so what is lost (also on a disk that is full for a while) is the end of a text.
  */
 void malloc_io_write_stderr(void *opaque, const char *s);
 /* malloc_write() of a text that is formatted as fmt.h says. */

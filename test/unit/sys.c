@@ -468,11 +468,39 @@ speak_long(void *arg) {
 	dprintf(told, "%zd", read(fds[0], text, sizeof(text)));
 }
 
+static ssize_t
+write_once_full(int fd, const void *buf, size_t size) {
+	static unsigned n;
+	if (size > 2 && n++ < 2) {
+		return os_hooks_real.write(fd, buf, 2);
+	}
+	if (n++ == 2) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return os_hooks_real.write(fd, buf, size);
+}
+
+/* The disk is full amid the first piece, and has room again for the next ones. */
+static void
+speak_to_disk(void *arg) {
+	malloc_io_text_t long_text = {NULL, 1}, next_text = {NULL, 1};
+	(void)arg;
+	hooks = os_hooks_real;
+	hooks.write = write_once_full;
+	os_hooks = &hooks;
+	malloc_write_long(&long_text, "begins");
+	malloc_write_long(&long_text, "more");
+	malloc_write_long(&next_text, "|next");
+}
+
 static void
 test_long_message(void) {
 	static struct test_result r;
 	run_forked(&r, speak_long, NULL);
 	is_str(r.out, "1 0 1 begin x -1", "a long text ends where nobody has read it");
+	run_forked(&r, speak_to_disk, NULL);
+	is_str(r.out, "begi|next", "and where the disk was full");
 }
 
 int
