@@ -1,8 +1,8 @@
 /*
  * Reads the MALLOC_CONF option strings (conf.h). A scanner cuts a string into key:value pairs and
  * finds what is malformed; conf_store(), or the parser that the row of the key names (conf_table),
- * writes each value. A first, silent scan of all sources looks only for confirm_conf, which changes
- * what the second one prints; there each confirm_conf is stored again, and holds from its place on.
+ * writes each value. A first, silent scan of all sources looks only for confirm_conf; its last value
+ * says whether the second scan prints what it reads, from the first source on.
  *
  * Invariant: a bad pair stores nothing (but of a range option the items before the bad one are
  * stored), and the rest of the string still counts. conf.h says which of several values of a key
@@ -32,8 +32,8 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 #define CONF_ECHO_MAX 800
 /* Most bytes of a key, or of the text around a malformed place, that one message repeats. */
 #define CONF_CONTEXT_MAX 64
-/* Most bytes of the text of the link /etc/malloc.conf that are kept, with the NUL. */
-#define CONF_LINK_MAX 4096
+/* Most bytes of the text of the link, or of the environment variable, that are kept, with the NUL. */
+#define CONF_KEPT_MAX 4096
 /* How many different bad pairs of one string are remembered as reported. */
 #define CONF_SAID_MAX 64
 
@@ -64,10 +64,12 @@ static struct {
 	unsigned nsaid;           /* how often a bad pair of the present string was reported */
 	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
 	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
-	const char *env;          /* value of MALLOC_CONF at boot, in environ itself: not a copy */
+	const char *env;          /* value of MALLOC_CONF at boot: in environ during boot, then a copy */
 } conf;
 /* The text of the link /etc/malloc.conf, as read at boot. */
-static LARGE_BSS char conf_link[CONF_LINK_MAX];
+static LARGE_BSS char conf_link[CONF_KEPT_MAX];
+/* The copy of the value of MALLOC_CONF, since a program may overwrite its environment in place. */
+static LARGE_BSS char conf_env[CONF_KEPT_MAX];
 
 /* ------------------------------------------------------------------ messages */
 
@@ -331,7 +333,9 @@ conf_apply(const conf_pair_t *p) {
 		return;
 	}
 	conf_parse_fn_t *parse = row->parse != NULL ? row->parse : conf_store;
+	bool is_confirming = opt_confirm_conf;
 	int err = parse(row, p->value, p->value_len);
+	opt_confirm_conf = is_confirming; /* the silent scan has decided it */
 	if (err != 0) {
 		char buf[64];
 		if (!conf_note_said(p)) {
@@ -339,7 +343,7 @@ conf_apply(const conf_pair_t *p) {
 			conf_hint_value(row);
 		}
 		conf_count_error(p, row);
-	} else if (opt_confirm_conf) {
+	} else if (is_confirming) {
 		conf_complain("-- Set conf value", p);
 	}
 }
@@ -464,5 +468,11 @@ conf_boot(void) {
 	conf.silent = false;
 	for (unsigned i = 0; i < CONF_NSOURCES; i++) {
 		conf_parse_source((conf_source_t)i);
+	}
+	if (conf.env != NULL) {
+		size_t len = min_zu(strlen(conf.env), sizeof(conf_env) - 1);
+		memcpy(conf_env, conf.env, len);
+		conf_env[len] = '\0';
+		conf.env = conf_env;
 	}
 }

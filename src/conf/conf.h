@@ -41,8 +41,7 @@ void conf_boot(void);
 
 /*
  * Text of a source: the string given to configure; the link and the environment variable as they
- * were found at boot (a later setenv() has no effect on it, but a program that overwrites its
- * environment in place, as setproctitle() does, changes it); the program's variables as they are
+ * were found at boot, of which the first 4095 bytes are kept; the program's variables as they are
  * now. NULL if it does not exist or the process must not read it.
  */
 const char *conf_source_text(conf_source_t source);

@@ -11,6 +11,9 @@ const char *malloc_conf = "narenas:2,lg_extent_max_active_fit:2,mutex_max_spin:2
     "dirty_decay_ms:2222,muzzy_decay_ms:2";
 const char *malloc_conf_2_conf_harder = "muzzy_decay_ms:5";
 
+/* How much the library keeps of the environment variable. */
+#define KEPT_MAX 4095
+
 static int
 child_show(void) {
 	printf("narenas=%u fit=%zu spin=%zd dirty=%zd muzzy=%zd\n", ctl_unsigned("opt.narenas"),
@@ -32,6 +35,18 @@ child_changed(void) {
 	clearenv();
 	malloc_stats_print(NULL, NULL, "mdablxeh");
 	printf("after=%s\n", ctl_str("opt.malloc_conf.env_var"));
+	return 0;
+}
+
+/* The environment that the program overwrites in place, as programs do that show a title in ps. */
+static int
+child_overwritten(void) {
+	char *values[] = {getenv("MALLOC_CONF"), getenv("JE_MALLOC_CONF")};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+		memset(values[i], '*', strlen(values[i]));
+	printf("after=%s\n", ctl_str("opt.malloc_conf.env_var"));
+	malloc_stats_print(NULL, NULL, "mdablxeh");
 	return 0;
 }
 
@@ -70,9 +85,38 @@ test_link(void) {
 	contains(r.out, "narenas=2 fit=3 spin=3 dirty=2222 muzzy=5\n", "without the environment");
 }
 
+/* A text longer than what is kept: all of it is read, and its beginning is shown. */
+static void
+test_long(void) {
+	static struct test_result r;
+	static char text[KEPT_MAX + 1000], begin[sizeof(text) + 16];
+
+	strcpy(text, "mutex_max_spin:6");
+	while (strlen(text) + 32 < sizeof(text))
+		strcat(text, ",mutex_max_spin:7");
+	strcat(text, ",narenas:9");
+	snprintf(begin, sizeof(begin), "env=%.*s harder", KEPT_MAX, text);
+	run_child_conf(&r, "show", text);
+	contains(r.out, "narenas=9 ", "a long text of the environment is read to its end");
+	contains(r.out, begin, "and its first %d bytes are kept", KEPT_MAX);
+}
+
+/* The last value of confirm_conf says for all sources whether they are printed. */
+static void
+test_confirm(void) {
+	static struct test_result r;
+
+	run_child_conf(&r, "show", "confirm_conf:true,mutex_max_spin:4,confirm_conf:false");
+	ok(strstr(r.out, "<jemalloc>") == NULL, "confirm_conf: its last value holds: false");
+	run_child_conf(&r, "show", "confirm_conf:false,mutex_max_spin:4,confirm_conf:true");
+	contains(r.out, "Set conf value: mutex_max_spin:4", "or true");
+	contains(r.out, "Set conf value: narenas:2", "for an earlier source too");
+}
+
 static const struct test_child children[] = {
 	{"show", child_show},
 	{"changed", child_changed},
+	{"overwritten", child_overwritten},
 	{NULL, NULL},
 };
 
@@ -93,6 +137,11 @@ main(int argc, char **argv) {
 	contains(r.out, "before=narenas:3\n", "as it was at the start, if the program changes it");
 	contains(r.out, "after=narenas:3\n", "or cleared it");
 	contains(r.out, "MALLOC_CONF: \"narenas:3\"", "the statistics say so too");
+	run_child_conf(&r, "overwritten", "narenas:3");
+	contains(r.out, "after=narenas:3\n", "or has overwritten its memory");
+	contains(r.out, "MALLOC_CONF: \"narenas:3\"", "in the statistics too");
+	test_long();
+	test_confirm();
 	test_link();
 	return done_testing();
 }
