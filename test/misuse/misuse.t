@@ -17,7 +17,7 @@ look_at() {
 	read -r said <"OUT.$1"
 	case $status:$said in
 	134:"<jemalloc>: "[a-z]*) ending=told ;;
-	134:* | 139:*) ending=stop ;;
+	132:* | 134:* | 139:*) ending=stop ;; # 132: a trap of -fsanitize=undefined
 	42:*) ending=zero ;;
 	99:*) ending=open ;;
 	124:*) ending=late ;;
