@@ -472,12 +472,19 @@ hpa_try_pass_locked(hpa_t *h, uint64_t now) {
 	    opt_hpa_min_purge_interval_ms, now)) {
 		h->is_passing = true;
 		h->npassed = 0;
-		h->last_pass = now;
-		hpa_count_one(&h->npurge_passes);
 	}
 	h->is_passing = h->is_passing
 	    && hrule_may_go_on(ndirty, limit, h->npassed, opt_experimental_hpa_max_purge_nhp);
 	return h->is_passing;
+}
+
+/* Counts a slab of the pass, if there is one; the first one counts the pass. */
+static void
+hpa_note_passed_locked(hpa_t *h, uint64_t now) {
+	if (h->is_passing && h->npassed++ == 0) {
+		h->last_pass = now;
+		hpa_count_one(&h->npurge_passes);
+	}
 }
 
 /* Chooses the next slab with a job that is due. NULL with *job hpa_job_none: there is none. */
@@ -515,7 +522,7 @@ hpa_tick(hpa_t *h, uint64_t now, ssize_t decay_ms, bool may_collapse) {
 		hslab_t *s = hpa_next_locked(h, now, decay_ms, &job);
 		if (s != NULL) {
 			hpa_take_out_locked(h, s);
-			h->npassed += job != hpa_job_hugify;
+			hpa_note_passed_locked(h, now);
 		}
 		mutex_unlock(&h->mtx);
 		if (job == hpa_job_return) {

@@ -131,7 +131,7 @@ typedef struct hpa_s {
 	/* Under mtx. */
 	bool is_passing;     /* slabs are being purged because there are too many dirty pages */
 	size_t npassed;      /* slabs purged or returned since is_passing was set */
-	uint64_t last_pass;  /* when is_passing was last set, monotonic ns; 0: never */
+	uint64_t last_pass;  /* when the last pass took its first slab, monotonic ns; 0: never */
 	/* Without a lock, as are the counters. */
 	atomic_u64_t huge_after; /* no slab is made huge before this time, monotonic ns */
 	atomic_b_t is_behind;    /* the last tick reached HPA_TICK_JOBS, so more may be due */

@@ -100,7 +100,7 @@ hrule_may_purge(size_t nused, size_t ndirty, size_t threshold) {
 	return nused > 0 && ndirty > 0 && ndirty << LG_PAGE >= threshold;
 }
 
-/* Whether a pass of purging begins now; last: when the last one began, 0: there was none. */
+/* Whether a pass of purging may begin now; last: when the last one began, 0: there was none. */
 static inline bool
 hrule_may_begin(size_t ndirty, size_t limit, uint64_t last, uint64_t interval_ms, uint64_t now) {
 	return ndirty > limit && (last == 0 || hrule_has_passed(last, interval_ms, now));

@@ -328,6 +328,13 @@ test_return(void) {
 	opt_hpa_dirty_mult = FXP_INIT_PERCENT(25);
 }
 
+static void
+free_half(hpa_t *h, char *slab) {
+	for (unsigned i = 0; i < HSLAB_NPAGES; i += 2) {
+		hpa_dalloc(h, slab + ((size_t)i << LG_PAGE), PAGE);
+	}
+}
+
 /* Takes n slabs whole; frees every other page of the first. */
 static void
 fill(hpa_t *h, unsigned n, char **slabs) {
@@ -335,9 +342,7 @@ fill(hpa_t *h, unsigned n, char **slabs) {
 	for (unsigned i = 0; i < n; i++) {
 		slabs[i] = take(h, HSLAB_SIZE, &is_zeroed);
 	}
-	for (unsigned i = 0; i < HSLAB_NPAGES; i += 2) {
-		hpa_dalloc(h, slabs[0] + ((size_t)i << LG_PAGE), PAGE);
-	}
+	free_half(h, slabs[0]);
 }
 
 static void
@@ -348,18 +353,23 @@ test_purge(void) {
 	size_t half = HSLAB_NPAGES / 2;
 	is_uint(ndirty(h), half, "half a slab is dirty");
 	opt_hpa_min_purge_delay_ms = 7;
+	opt_hpa_min_purge_interval_ms = 50;
 	hpa_tick(h, now + 6 * MSEC, 100000, false);
 	is_uint(sys.purged, 0, "it waits for the delay");
-	opt_hpa_min_purge_interval_ms = 50;
+	is_uint(atomic_load_u64(&h->npurge_passes, MO_RELAXED), 0, "which is no pass");
 	hpa_tick(h, now + 8 * MSEC, 100000, false);
-	is_uint(sys.purged, 0, "and for the interval since the last attempt");
-	hpa_tick(h, now + 56 * MSEC, 100000, false);
 	ok(sys.purged == half && ndirty(h) == 0 && sys.nohuge == 0, "then exactly the dirty pages go");
-	hpa_dalloc(h, slabs[1], PAGE);
+	free_half(h, slabs[1]);
+	hpa_tick(h, now + 57 * MSEC, 100000, false);
+	is_uint(sys.purged, half, "the next pass waits for the interval since the last one");
+	hpa_tick(h, now + 58 * MSEC, 100000, false);
+	is_uint(sys.purged, 2 * half, "which then has passed");
+	is_uint(atomic_load_u64(&h->npurge_passes, MO_RELAXED), 2, "two passes in all");
+	hpa_dalloc(h, slabs[1] + PAGE, PAGE);
 	hpa_tick(h, now + 5000 * MSEC, 100000, false);
-	is_uint(sys.purged, half, "few dirty pages may stay");
+	is_uint(sys.purged, 2 * half, "few dirty pages may stay");
 	hpa_purge(h, true);
-	is_uint(sys.purged, half + 1, "unless all are to go");
+	is_uint(sys.purged, 2 * half + 1, "unless all are to go");
 	opt_hpa_min_purge_delay_ms = 0;
 	opt_hpa_min_purge_interval_ms = 5000;
 }
