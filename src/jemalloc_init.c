@@ -58,6 +58,7 @@ static EARLY_DATA struct {
 	struct tls_s *booter; /* the thread in boot_all(), compared without the lock; NULL: none */
 	/* The first table is done; stays true. Read by the thread that boots or is about to. */
 	bool is_serving;
+	bool is_loaded; /* the constructor has run: a request that boots calls boot_start() itself */
 } boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
 
 static void
@@ -315,6 +316,23 @@ boot_all(struct tls_s *t) {
 	return 0;
 }
 
+/* Starts the library's threads and makes backtraces ready, as the options say. */
+static void
+boot_start(void) {
+	assert(atomic_load_u8(&boot_state, MO_ACQUIRE) == boot_done);
+	background_thread_boot_late();
+	if (config_prof) {
+		/*
+		 * Without opt_prof backtraces are not made ready, only allowed: to make them ready would
+		 * touch pages that such a process may never need.
+		 */
+		if (opt_prof) {
+			prof_boot_constructed();
+		}
+		prof_control_boot_late();
+	}
+}
+
 /* malloc_boot() until boot is done; in the booting thread ENOMEM, and 0 once boot.is_serving. */
 static int
 malloc_boot_slow(void) {
@@ -324,16 +342,21 @@ malloc_boot_slow(void) {
 	}
 	int saved = errno;
 	int err = 0;
+	bool is_late = false;
 	mutex_lock(&boot.mtx);
 	switch (atomic_load_u8(&boot_state, MO_ACQUIRE)) {
 	case boot_none:
 	case boot_failed: /* tried again: mostly there was no memory, and there may be now */
 		err = boot_all(t);
+		is_late = err == 0 && boot.is_loaded;
 		break;
 	default:
 		break;
 	}
 	mutex_unlock(&boot.mtx);
+	if (is_late) {
+		boot_start();
+	}
 	errno = saved;
 	return err;
 }
@@ -348,26 +371,17 @@ malloc_boot(void) {
 
 /*
  * Called when the library is loaded. Boots, unless an earlier request did. Keeps the library from
- * being unloaded. As the options say, starts the library's threads and makes backtraces ready.
+ * being unloaded. If boot failed, the later request that boots calls boot_start().
  */
 __attribute__((constructor)) static void
 boot_at_load(void) {
 	bool is_booted = malloc_boot() == 0;
 	sys_module_keep_self();
-	if (is_booted) {
-		background_thread_boot_late();
-	}
 	if (config_prof) {
-		/*
-		 * Without opt_prof backtraces are not made ready, only allowed: to make them ready would
-		 * touch pages that such a process may never need.
-		 */
 		prof_backtrace_is_constructed = true;
-		if (opt_prof) {
-			prof_boot_constructed();
-		}
-		if (is_booted) {
-			prof_control_boot_late();
-		}
+	}
+	boot.is_loaded = true;
+	if (is_booted) {
+		boot_start();
 	}
 }

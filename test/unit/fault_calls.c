@@ -797,10 +797,15 @@ test_after(void) {
 #define STATUS_WENT_WELL 40 /* the fault happened */
 #define STATUS_NO_FAULT 41
 
-/* With the fault of FAULT_BOOT since before main. */
+/*
+ * With the fault of FAULT_BOOT since before main. If the constructor could not boot, a later call
+ * does, and starts the threads.
+ */
 static int
 child_boot(void) {
 	const char *path = "boot.heap";
+	bool is_unbooted = base_b0() == NULL;
+	background_thread_stats_t threads;
 	work_memory(0);
 	int err = ctl_write("prof.dump", path);
 	check(is_errno_or_done(err) && is_whole_or_absent(path));
@@ -809,6 +814,8 @@ child_boot(void) {
 	work_memory(0);
 	err = ctl_write("prof.dump", path);
 	check(err == 0 || err == ENOENT); /* ENOENT: the profiler could not be had at boot */
+	background_thread_stats_read(&threads);
+	check(!is_unbooted || threads.num_threads > 0);
 	return bad != 0 ? 1 : n >= fault.k ? STATUS_WENT_WELL : STATUS_NO_FAULT;
 }
 
