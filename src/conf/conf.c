@@ -1,8 +1,8 @@
 /*
  * Reads the MALLOC_CONF option strings (conf.h). A scanner cuts a string into key:value pairs and
  * finds what is malformed; conf_store(), or the parser that the row of the key names (conf_table),
- * writes each value. A first, silent scan of all sources looks only for confirm_conf; its last value
- * says whether the second scan prints what it reads, from the first source on.
+ * writes each value. A first, silent scan of all sources looks only for confirm_conf. Its last
+ * value says whether the second scan prints what it reads, from the first source on.
  *
  * Invariant: a bad pair stores nothing (but of a range option the items before the bad one are
  * stored), and the rest of the string still counts. conf.h says which of several values of a key
@@ -32,7 +32,7 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 #define CONF_ECHO_MAX 800
 /* Most bytes of a key, or of the text around a malformed place, that one message repeats. */
 #define CONF_CONTEXT_MAX 64
-/* Most bytes of the text of the link, or of the environment variable, that are kept, with the NUL. */
+/* Most bytes of the text of the link, or of the environment variable, kept, with the NUL. */
 #define CONF_KEPT_MAX 4096
 /* How many different bad pairs of one string are remembered as reported. */
 #define CONF_SAID_MAX 64
@@ -64,7 +64,7 @@ static struct {
 	unsigned nsaid;           /* how often a bad pair of the present string was reported */
 	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
 	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
-	const char *env;          /* value of MALLOC_CONF at boot: in environ during boot, then a copy */
+	const char *env;          /* value of MALLOC_CONF: in environ during boot, then conf_env */
 } conf;
 /* The text of the link /etc/malloc.conf, as read at boot. */
 static LARGE_BSS char conf_link[CONF_KEPT_MAX];

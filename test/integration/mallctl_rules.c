@@ -201,7 +201,7 @@ check_value(const struct node *n) {
 		check_void(n);
 }
 
-/* Whether a node belongs to the profiler, in a build without it: the name stays, the value is gone. */
+/* Whether a node is of the profiler, in a build without it: it has a name, and no value. */
 static bool
 is_without_value(const char *name) {
 	bool is_of_prof = strncmp(name, "prof.", 5) == 0 || strncmp(name, "opt.prof", 8) == 0
