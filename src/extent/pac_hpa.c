@@ -264,6 +264,5 @@ pac_hpa_held(const pac_t *pac) {
 	size_t nempty = atomic_load_zu(&pac->hpa->nempty, MO_RELAXED);
 	size_t all = (nslabs > nempty ? nslabs - nempty : 0) * HSLAB_NPAGES;
 	size_t active = atomic_load_zu(&pac->hpa->nactive, MO_RELAXED);
-	size_t cached = atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED);
-	return (all > active ? (all - active) << LG_PAGE : 0) + cached;
+	return all > active ? (all - active) << LG_PAGE : 0;
 }

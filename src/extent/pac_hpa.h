@@ -107,7 +107,7 @@ pac_hpa_sleep_max(const pac_t *pac) {
 	return is_behind ? NSTIME_PER_SEC / 20 : NSTIME_PER_SEC;
 }
 
-/* Bytes not in use in slabs that are partly in use, and those in the small extent caches. */
+/* Bytes not in use in slabs that are partly in use, where a small extent cache uses its extents. */
 size_t pac_hpa_held(const pac_t *pac);
 
 #endif

@@ -12,8 +12,9 @@
 #include "extent/pac_purge.h"
 
 /*
- * Bytes that pac_relieve() can give back at most, by the counters; 0 with hooks of the user. Takes
- * no lock.
+ * Bytes that pac_relieve() can give back at most, by the counters; 0 with hooks of the user. Those
+ * in small extent caches are among them: their slabs may become empty, and then go whole. Takes no
+ * lock.
  */
 size_t pac_relievable(const pac_t *pac);
 /*

@@ -679,9 +679,11 @@ child_asked(void) {
 /* Bytes of slabs that are unmapped count as given back: a request that failed is tried again. */
 static int
 child_relieved(void) {
-	opt_hpa_sec_nshards = 0; /* small extent caches would keep pieces of a page */
 	pac_t *pac = cache_on(enabled);
 	opt_retain = false;
+	pac_dalloc(pac, pac_alloc(pac, PAGE, PAGE, false));
+	ok(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) > 0, "nothing but small extents, cached");
+	is_uint(pac_relieve(pac, 1, NULL), HSLAB_SIZE, "their slab is given back");
 	take_slab(pac);
 	for (unsigned i = 0; i < SLAB_PIECES; i++) {
 		pac_dalloc(pac, pieces[i]);
