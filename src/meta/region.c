@@ -451,19 +451,21 @@ region_to_box(int fd) {
 /*
  * Forgets the box: the parts are private memory. What is left of its mappings is for
  * region_ahead_end(), because unmapping the last one frees all pages of the file, which takes
- * milliseconds.
+ * milliseconds. A silent child that is made in the midst moves the parts once more, from
+ * region.spare, if box_bytes is not 0; if it is 0, nothing but the spare may be left.
  */
 static void
 box_forget(image_root_t *root) {
 	assert(region.ahead == NULL && region.ahead_spare == NULL);
-	region.ahead = region.tail;
 	region.ahead_bytes = region.tail_bytes;
-	region.ahead_spare = region.spare;
-	region.ahead_spare_bytes = region.box_bytes;
+	region.ahead = region.tail;
 	region.tail = NULL;
-	region.spare = NULL;
-	region.box_bytes = 0;
+	region.ahead_spare_bytes = region.box_bytes;
 	root->box_bytes = 0;
+	__atomic_store_n(&region.box_bytes, 0, MO_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	region.ahead_spare = region.spare;
+	region.spare = NULL;
 }
 
 int
