@@ -86,8 +86,8 @@ static const ctl_node_t malloc_conf_nodes[] = {
 	    "the text of the symbolic link /etc/malloc.conf as it was read at start; ENOENT if there "
 	    "was none"),
 	CTL_NODE_R("env_var", CTL_STRING, get_source, CTL_ARG(CONF_SOURCE_ENV),
-	    "the value of the environment variable MALLOC_CONF; ENOENT if it is not set or was not to "
-	    "be read"),
+	    "the value of the environment variable MALLOC_CONF at start, its first 4095 bytes; ENOENT "
+	    "if it was not set or was not to be read"),
 	CTL_NODE_R("global_var", CTL_STRING, get_source, CTL_ARG(CONF_SOURCE_GLOBAL),
 	    "the string that the program's variable malloc_conf points to; ENOENT if there is none"),
 	CTL_NODE_R("global_var_2_conf_harder", CTL_STRING, get_source,
