@@ -117,11 +117,14 @@ child_options(void) {
 	return 0;
 }
 
-/* False for an option of a feature that this version does not have yet. */
+/* False for an option of a feature that this version or this build does not have. */
 static bool
 is_there(const char *conf) {
 	static const char *const later[] = {"dss", "metadata_thp", "percpu_arena", "m:"};
 	char name[64];
+
+	if (strncmp(conf, "prof", 4) == 0 || strncmp(conf, "lg_prof", 7) == 0)
+		return ctl_bool("config.prof");
 
 	for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
 		if (strncmp(conf, later[i], strlen(later[i])) == 0)
@@ -181,8 +184,8 @@ has(const char *conf, const char *line) {
 	static struct test_result r;
 	char with_end[300];
 
-	if (!is_there(conf)) {
-		skip(1, conf);
+	if (!is_there(conf) || !is_there(line)) {
+		skip(1, line);
 		return;
 	}
 	run_with(&r, "options", conf);
@@ -262,7 +265,7 @@ static void
 test_confirm_conf(void) {
 	static struct test_result r;
 
-	run_child_conf(&r, "boot", "narenas:2,confirm_conf:true,lg_prof_sample:18");
+	run_child_conf(&r, "boot", "narenas:2,confirm_conf:true,mutex_max_spin:18");
 	is_int(count_lines(r.out, "malloc_conf #1 (string specified via --with-malloc-conf): *"), 1,
 	    "source 1");
 	is_int(count_lines(r.out,
@@ -271,12 +274,12 @@ test_confirm_conf(void) {
 	is_int(count_lines(r.out, "malloc_conf #3 (\"name\" of the file referenced by the symbolic "
 	    "link named /etc/malloc.conf): *"), 1, "source 3");
 	is_int(count_lines(r.out, "malloc_conf #4 (value of the environment variable MALLOC_CONF): "
-	    "\"narenas:2,confirm_conf:true,lg_prof_sample:18\""), 1, "source 4");
+	    "\"narenas:2,confirm_conf:true,mutex_max_spin:18\""), 1, "source 4");
 	is_int(count_lines(r.out, "malloc_conf #5 (string pointed to by the global variable "
 	    "malloc_conf_2_conf_harder): \"\""), 1, "source 5");
 	is_int(count_lines(r.out, "-- Set conf value: narenas:2"), 1, "a pair before the key");
 	is_int(count_lines(r.out, "-- Set conf value: confirm_conf:true"), 1, "the key itself");
-	is_int(count_lines(r.out, "-- Set conf value: lg_prof_sample:18"), 1, "a pair after it");
+	is_int(count_lines(r.out, "-- Set conf value: mutex_max_spin:18"), 1, "a pair after it");
 }
 
 /* One random string: keys, values, marks and junk in disorder. */

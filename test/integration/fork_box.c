@@ -328,6 +328,8 @@ static const struct test_child children[] = {{"forks", run_forks},
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
+	if (!ctl_bool("config.prof"))
+		plan_skip_all("built without the profiler");
 	child_runs("forks", "prof:true,prof_blackbox:fd,prof_thread:false");
 	dir_enter();
 	child_runs("short lives", "prof:true,prof_blackbox:true,prof_prefix:short");

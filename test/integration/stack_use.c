@@ -125,6 +125,8 @@ main(int argc, char **argv) {
 	static struct test_result r;
 
 	test_children(argc, argv, children);
+	if (!ctl_bool("config.prof"))
+		plan_skip_all("built without the profiler");
 	run_child_conf(&r, "use", "prof:true,lg_prof_sample:0,prof_active:false");
 	child_exits(&r, 0, "the stack that allocations and dumps take");
 	run_child_conf(&r, "use", "prof:true,lg_prof_sample:0");

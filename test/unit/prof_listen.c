@@ -15,8 +15,6 @@
 
 const char *malloc_conf = "prof_probe_interval:4096,prof_thread:false,prof_prefix:listen";
 
-static const char *why;
-
 /* Allocates 4 MiB in small objects, so that heartbeats see what changed. */
 static void
 work(void) {
@@ -32,6 +30,8 @@ interval(void) {
 }
 
 #if CONFIG_PROF_PROBES
+
+static const char *why;
 
 static void
 tracers(uint16_t n) {
