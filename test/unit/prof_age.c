@@ -289,6 +289,9 @@ test_threads(void) {
 
 int
 main(void) {
+	if (!config_prof) {
+		plan_skip_all("built without the profiler");
+	}
 	if (mkdtemp(dir) == NULL) {
 		bail_out("mkdtemp");
 	}

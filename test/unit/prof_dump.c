@@ -510,6 +510,8 @@ int
 main(void) {
 	char cmd[128];
 
+	if (!config_prof)
+		plan_skip_all("built without the profiler");
 	free(keep(malloc(1)));
 	if (mkdtemp(dir) == NULL)
 		bail_out("mkdtemp");

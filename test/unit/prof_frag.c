@@ -543,5 +543,5 @@ main(void) {
 	static void (*const tests[])(void) = {test_holes, test_sites, test_forked, test_gone,
 	    test_reset, test_threads, test_error, test_few, test_exact, test_error_of_nothing,
 	    test_arenas, NULL};
-	return dir_main(true, tests);
+	return dir_main(config_prof, tests);
 }

@@ -434,5 +434,5 @@ main(void) {
 	static void (*const tests[])(void) = {test_arguments, test_numbers, test_lines, test_reset,
 	    test_delta, test_forked, test_many, test_threads, test_shown, test_limits,
 	    NULL};
-	return dir_main(true, tests);
+	return dir_main(config_prof, tests);
 }

@@ -228,6 +228,9 @@ test_exit_meanwhile(void) {
 
 int
 main(void) {
+	if (!config_prof) {
+		plan_skip_all("built without the profiler");
+	}
 	default_signals();
 	free(keep(malloc(1)));
 	test_actions();

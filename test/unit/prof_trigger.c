@@ -546,6 +546,9 @@ test_fire_all(void) {
 
 int
 main(void) {
+	if (!config_prof) {
+		plan_skip_all("built without the profiler");
+	}
 	prof_trigger_hooks = &fake;
 	test_alloc();
 	test_gap();
