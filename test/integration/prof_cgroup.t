@@ -3,6 +3,7 @@
 . "$JEMALLOC_SRC/test/include/tap.sh"
 
 [ -e "$LIB" ] || skip_all "no library"
+grep -q '^#define CONFIG_PROF 1' "$BUILD/src/config.h" || skip_all "no profiler"
 cat >fill.c <<'C'
 /* fill MIB: takes so many MiB, one in 5 ms, and keeps them */
 #include <stdlib.h>

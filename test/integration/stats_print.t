@@ -5,7 +5,9 @@
 
 # stats OPTS [MORE]: what a preloaded program prints at its end
 stats() {
-	MALLOC_CONF="stats_print:true,stats_print_opts:$1${2:+,$2}" LD_PRELOAD="$LIB" ./asks version 2>&1 >/dev/null
+	# A build without the profiler complains of its options first.
+	MALLOC_CONF="stats_print:true,stats_print_opts:$1${2:+,$2}" LD_PRELOAD="$LIB" ./asks version 2>&1 >/dev/null |
+		sed '/^<jemalloc>: Invalid conf pair/d; /^<jemalloc>: Hint: /d'
 }
 
 # json PATH: the value at a path of the text in the file "json"; "error" if it is no JSON
