@@ -75,6 +75,12 @@ path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	}
 }
 
+/* Whether the process has no file at a path, by the errno of jeprof_find_below(). */
+static bool
+is_missing(int error) {
+	return error == ENOENT || error == ENOTDIR;
+}
+
 void
 path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 	char here[PATH_MAX], seen[TEXT_BYTES];
@@ -88,7 +94,7 @@ path_there(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 		    path, strerror(errno));
 	}
 	int error = jeprof_find_below(p, here, seen, sizeof(seen), &theirs);
-	if (error == 0 ? !jeprof_leads_to(here, &theirs) : error == ENOENT) {
+	if (error == 0 ? !jeprof_leads_to(here, &theirs) : is_missing(error)) {
 		leave(EXIT_USAGE, "%d %s sees other files than this shell: give an absolute path, as it "
 		    "sees it", p->pid, p->name);
 	}
@@ -105,7 +111,7 @@ check_directory(const jeprof_target_t *p, const char *path) {
 	}
 	print_to(directory, sizeof(directory), "%.*s", (int)(slash - path + 1), path);
 	int error = jeprof_find_below(p, directory, there, sizeof(there), &st);
-	if (error == ENOENT || error == ENOTDIR) {
+	if (is_missing(error)) {
 		leave(EXIT_USAGE, "--prefix: %d %s sees no directory %s", p->pid, p->name, directory);
 	}
 }

@@ -198,6 +198,13 @@ has "$out" '"blackbox":"'"$W/jail/data/named"'"' "chroot: the path of its box to
 ctl dump "$pid" named
 gives 2 "chroot: a relative file name"
 has "$err" "give an absolute path" "and why"
+mkdir -p "jail$W" file/below
+: >"jail$W/file"
+AS="env -C $W/file/below"
+ctl dump "$pid" named
+gives 2 "chroot: a relative name, and it sees a file in place of a directory above ours"
+has "$err" "give an absolute path" "and why"
+unset AS
 ctl dump "$pid" -o streamed -q
 gives 0 "chroot: streamed"
 ctl start "$pid" --prefix /none/p
