@@ -137,10 +137,16 @@ typedef struct jeprof_target_s {
 	bool slot_was_answered[JEPROF_SLOTS];
 } jeprof_target_t;
 
-/* Whether a session ran at the last look (t->head), even if it just ended or was paused. */
+/* Whether a session runs in this state, even if it just ends or is paused. */
+static inline bool
+jeprof_is_session(uint32_t state) {
+	return state >= jeprof_state_active && state <= jeprof_state_paused;
+}
+
+/* The same of the last look (t->head). */
 static inline bool
 jeprof_has_session(const jeprof_target_t *t) {
-	return t->head.state >= jeprof_state_active && t->head.state <= jeprof_state_paused;
+	return jeprof_is_session(t->head.state);
 }
 
 /*

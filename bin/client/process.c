@@ -77,13 +77,6 @@ client_find_fd(int task, client_open_fd_t *open_it, void *arg) {
 	return fd;
 }
 
-const char *
-client_read_link(const char *path, char *buf, size_t size) {
-	ssize_t n = readlink(path, buf, size - 1);
-	buf[n > 0 ? n : 0] = '\0';
-	return buf;
-}
-
 /* Whether a thread in this state has ended; /proc has it until its process is waited for. */
 static bool
 is_over(char state) {

@@ -1,7 +1,8 @@
 /*
- * The mark that the kernel puts behind the path of a removed file, in /proc/PID/maps and in links
- * such as /proc/PID/exe. No state and no locks. Used by bin/client (process.c, image_maps.c) and
- * bin/agent (elsewhere.c, labels.c, pprof_maps.c, pprof_frames.c). Not part of jeprof_client.h.
+ * Links of /proc, and the mark that the kernel puts behind the path of a removed file, in such a
+ * link (/proc/PID/exe) and in /proc/PID/maps. No state and no locks. Used by bin/client (target.h,
+ * process.c, image_maps.c), bin/ctl (answer.c, paths.c) and bin/agent (elsewhere.c, labels.c,
+ * pprof_maps.c, pprof_frames.c). Not part of jeprof_client.h.
  */
 #pragma once
 #include <limits.h>
@@ -11,6 +12,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* Copies the target of a link into buf, cut to size - 1, and returns buf; "": it is unreadable. */
+static inline const char *
+client_read_link(const char *path, char *buf, size_t size) {
+	ssize_t n = readlink(path, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return buf;
+}
 
 /*
  * The length of a path of `length` bytes without this mark. A path that is only the mark keeps it;
@@ -42,9 +51,8 @@ static inline size_t
 read_exe(int pid, char path[EXE_BYTES]) {
 	char link[64], whole[64 + EXE_BYTES];
 	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
-	ssize_t n = readlink(link, path, EXE_BYTES - 1);
-	size_t length = n > 0 ? (size_t)n : 0, unmarked = length_unmarked(path, length);
-	path[length] = '\0';
+	size_t length = strlen(client_read_link(link, path, EXE_BYTES));
+	size_t unmarked = length_unmarked(path, length);
 	if (unmarked < length) {
 		snprintf(whole, sizeof(whole), "/proc/%d/root%s", pid, path);
 		length = is_one_file(link, whole) || is_one_file(link, path) ? length : unmarked;

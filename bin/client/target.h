@@ -16,6 +16,7 @@
 #include "client/clock.h"
 #include "client/elf.h"
 #include "client/jeprof_client.h"
+#include "client/removed.h"
 #include "prof/control/prof_mailbox.h"
 
 enum {
@@ -58,9 +59,6 @@ unsigned client_own_pid(const char *text, int pid, unsigned *levels);
 
 /* Resident bytes of a living process; 0 if they cannot be read. */
 uint64_t client_rss(const jeprof_target_t *t);
-
-/* Copies the target of a link into buf, cut to size - 1, and returns buf; "": it is unreadable. */
-const char *client_read_link(const char *path, char *buf, size_t size);
 
 /*
  * Opens the file behind the descriptor `number` of a process, if it is the wanted one; dir: its

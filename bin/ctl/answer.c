@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/removed.h"
 #include "paths.h"
 #include "talk.h"
 #include "value.h"
@@ -179,14 +180,12 @@ static const char *
 jeprof_name(void) {
 	static const char renamed[] = "jeprof-prof";
 	char path[PATH_MAX + sizeof(renamed)];
-	ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
-	while (length > 0 && path[length - 1] != '/') {
-		length--;
-	}
-	if (length <= 0) {
+	client_read_link("/proc/self/exe", path, PATH_MAX);
+	char *slash = strrchr(path, '/');
+	if (slash == NULL) {
 		return "jeprof";
 	}
-	memcpy(path + length, renamed, sizeof(renamed));
+	memcpy(slash + 1, renamed, sizeof(renamed));
 	return access(path, X_OK) == 0 ? renamed : "jeprof";
 }
 
@@ -226,24 +225,35 @@ is_number(const char *text) {
 	return length > 0 && text[length] == '\0' && (text[0] != '0' || length == 1);
 }
 
+/* The jeprof_state_t of a word of jeprof_state_word(); a larger number for any other word. */
+static uint32_t
+state_of(const char *word) {
+	uint32_t state = 0;
+	while (state <= jeprof_state_switched_on && strcmp(word, jeprof_state_word(state)) != 0) {
+		state++;
+	}
+	return state;
+}
+
 bool
 is_session(const char *word) {
-	return strcmp(word, "active") == 0 || strcmp(word, "stopping") == 0
-	    || strcmp(word, "paused") == 0;
+	return jeprof_is_session(state_of(word));
 }
 
 const char *
 state_text(const char *word, uint64_t session, char buf[64]) {
-	if (strcmp(word, "sampling") == 0) {
+	uint32_t state = state_of(word);
+	if (state == jeprof_state_sampling) {
 		return "sampling (MALLOC_CONF)";
 	}
-	if (strcmp(word, "switched_on") == 0) {
+	if (state == jeprof_state_switched_on) {
 		return "sampling (switched on by the program)";
 	}
-	if (!is_session(word)) {
+	if (!jeprof_is_session(state)) {
 		return word;
 	}
-	snprintf(buf, 64, "session %" PRIu64 "%s%s", session, strcmp(word, "active") == 0 ? "" : ", ",
-	    strcmp(word, "active") == 0 ? "" : word);
+	bool is_active = state == jeprof_state_active;
+	snprintf(buf, 64, "session %" PRIu64 "%s%s", session, is_active ? "" : ", ", is_active ? ""
+	    : word);
 	return buf;
 }

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/removed.h"
 #include "talk.h"
 
 /*
@@ -28,8 +29,7 @@ relative_here(const jeprof_target_t *p, const char *path, char *buf, size_t size
 	char link[64], directory[PATH_MAX];
 	struct stat st;
 	snprintf(link, sizeof(link), "/proc/%d/cwd", p->task);
-	ssize_t n = readlink(link, directory, sizeof(directory) - 1);
-	directory[n > 0 ? n : 0] = '\0';
+	client_read_link(link, directory, sizeof(directory));
 	snprintf(buf, size, "%s/%s", link, path);
 	/* What snprintf() has cut is as long as buf, so above PATH_MAX, and stat() fails. */
 	if (path[0] == '\0' || stat(buf, &st) != 0) {
@@ -63,8 +63,7 @@ path_here(const jeprof_target_t *p, const char *path, char *buf, size_t size) {
 		return;
 	}
 	int length = snprintf(root, sizeof(root), "/proc/%d/root", p->task);
-	ssize_t n = readlink(root, jail, sizeof(jail) - 1);
-	jail[n > 0 ? n : 0] = '\0';
+	client_read_link(root, jail, sizeof(jail));
 	const char *front = strcmp(jail, "/") != 0 ? jail : "";
 	snprintf(buf, size, "%s%s", front, path);
 	if (!jeprof_leads_to(buf, &st)) {

@@ -382,6 +382,22 @@ test_below(void) {
 }
 
 static void
+test_states(void) {
+	static const char *const texts[] = {"idle", "session 7", "session 7, stopping",
+	    "session 7, paused", "sampling (MALLOC_CONF)", "sampling (switched on by the program)",
+	    "unknown"};
+	char buf[64];
+	for (uint32_t state = 0; state < sizeof(texts) / sizeof(texts[0]); state++) {
+		const char *word = jeprof_state_word(state);
+		check(strcmp(state_text(word, 7, buf), texts[state]) == 0, "state:", word);
+		check(is_session(word) == (strncmp(texts[state], "session", 7) == 0)
+		    && is_session(word) == jeprof_is_session(state), "whether it is a session:", word);
+	}
+	check(!is_session("pending") && strcmp(state_text("pending", 7, buf), "pending") == 0,
+	    "state:", "pending");
+}
+
+static void
 test_layout(void) {
 	check(offsetof(prof_mailbox_t, slots) == 128 && offsetof(prof_slot_t, answered) == 24
 	    + PROF_MAILBOX_TEXT && sizeof(prof_mailbox_t) <= PROF_MAILBOX_BYTES, "layout",
@@ -404,6 +420,7 @@ main(void) {
 	test_withdrawn();
 	test_below();
 	test_restart_line();
+	test_states();
 	test_layout();
 	printf("1..%d\n", count);
 	return failures != 0;
