@@ -169,7 +169,7 @@ note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint3
 		return ENOMEM;
 	}
 	if (!image_read_file(image, at, files, size)) {
-		free(files); /* the file is cut off, which stream_read() sees by core->files == NULL */
+		free(files); /* the file is cut off */
 		return 0;
 	}
 	files[size] = '\0';
@@ -310,34 +310,34 @@ typedef struct keeper_s {
 	uint64_t left;               /* next bytes of the stream that belong to the last of `kept` */
 } keeper_t;
 
-/* Begins to keep `size` bytes from this address on. False without memory. */
-static bool
-keep_try_begin(keeper_t *k, uint64_t address, uint64_t size) {
+/* Begins to keep `size` bytes from this address on. 0 or ENOMEM. */
+static int
+keep_begin(keeper_t *k, uint64_t address, uint64_t size) {
 	image_range_t *r = image_append(&k->kept, sizeof(*r));
 	if (r == NULL) {
-		return false;
+		return ENOMEM;
 	}
 	*r = (image_range_t){.address = address, .flags = "rw-p"};
 	k->left = size;
-	return true;
+	return 0;
 }
 
 /*
- * Keeps n bytes, at most `left`; the memory for them doubles as they come. False without memory, or
+ * Keeps n bytes, at most `left`; the memory for them doubles as they come. 0, ENOMEM, or EFBIG
  * above KEPT_MOST.
  */
-static bool
-keep_try_add(keeper_t *k, const unsigned char *bytes, size_t n) {
+static int
+keep_add(keeper_t *k, const unsigned char *bytes, size_t n) {
 	image_range_t *r = (image_range_t *)k->kept.items + k->kept.n - 1;
 	n = n < k->left ? n : (size_t)k->left;
-	if (n == 0 || k->total + n > KEPT_MOST) {
-		return n == 0;
+	if (k->total + n > KEPT_MOST) {
+		return EFBIG;
 	}
 	if (r->size + n > r->offset) { /* offset: the room so far */
 		size_t room = (size_t)(r->size + n) * 2;
 		unsigned char *more = realloc(r->bytes, room);
 		if (more == NULL) {
-			return false;
+			return ENOMEM;
 		}
 		r->bytes = more;
 		r->offset = room;
@@ -346,31 +346,29 @@ keep_try_add(keeper_t *k, const unsigned char *bytes, size_t n) {
 	r->size += n;
 	k->total += n;
 	k->left -= n;
-	return true;
+	return 0;
 }
 
-/* Keeps what is wanted of a chunk; sets image->at at the root. False: no memory, or KEPT_MOST. */
-static bool
-chunk_try_look(jeprof_image_t *image, keeper_t *k, uint64_t address, const unsigned char *bytes,
+/* Keeps what is wanted of a chunk; sets image->at at the root. 0, ENOMEM or EFBIG. */
+static int
+chunk_look(jeprof_image_t *image, keeper_t *k, uint64_t address, const unsigned char *bytes,
     size_t n, bool is_first) {
-	for (size_t at = 0; at < n; at += PAGE_LEAST) {
+	int error = 0;
+	for (size_t at = 0; at < n && error == 0; at += PAGE_LEAST) {
 		size_t page = n - at < PAGE_LEAST ? n - at : PAGE_LEAST;
 		image_head_t h;
 		if (k->left == 0 && page >= sizeof(h) && is_head(bytes + at, address + at, &h)) {
 			image->at = h.root == h.self ? h.self : image->at;
-			if (!keep_try_begin(k, h.self, h.bytes)) {
-				return false;
-			}
+			error = keep_begin(k, h.self, h.bytes);
 		} else if (k->left == 0 && is_first && at == 0 && page > SELFMAG
-		    && memcmp(bytes, ELFMAG, SELFMAG) == 0
-		    && !keep_try_begin(k, address, OBJECT_BYTES)) {
-			return false;
+		    && memcmp(bytes, ELFMAG, SELFMAG) == 0) {
+			error = keep_begin(k, address, OBJECT_BYTES);
 		}
-		if (k->left != 0 && !keep_try_add(k, bytes + at, page)) {
-			return false;
+		if (error == 0 && k->left != 0) {
+			error = keep_add(k, bytes + at, page);
 		}
 	}
-	return true;
+	return error;
 }
 
 static int
@@ -381,32 +379,34 @@ compare_offsets(const void *a, const void *b) {
 
 /*
  * Moves image->ranges to core->loads and reads these ranges in the order of the file; image->ranges
- * becomes what is kept. Adds what the stream lacks of them to image->cut. False: no memory, or
- * KEPT_MOST.
+ * becomes what is kept. Adds what the stream lacks of them to image->cut. 0, ENOMEM or EFBIG with
+ * its sentence.
  */
-static bool
-stream_try_read(jeprof_image_t *image, core_t *core) {
+static int
+stream_loads(jeprof_image_t *image, core_t *core) {
 	unsigned char bytes[CHUNK];
 	keeper_t k = {.total = 0};
-	bool is_good = true;
+	int error = 0;
 	core->loads = image->ranges;
 	image_range_t *r = core->loads.items;
 	if (core->loads.n > 0) {
 		qsort(r, core->loads.n, sizeof(*r), compare_offsets);
 	}
-	for (size_t i = 0; i < core->loads.n && is_good; i++) {
+	for (size_t i = 0; i < core->loads.n && error == 0; i++) {
 		k.left = 0;
-		for (uint64_t at = 0; at < r[i].size && is_good; at += CHUNK) {
+		for (uint64_t at = 0; at < r[i].size && error == 0; at += CHUNK) {
 			size_t n = r[i].size - at < CHUNK ? (size_t)(r[i].size - at) : CHUNK;
 			if (!image_read_file(image, r[i].offset + at, bytes, n)) {
 				image->cut += r[i].size - at;
 				break;
 			}
-			is_good = chunk_try_look(image, &k, r[i].address + at, bytes, n, at == 0);
+			error = chunk_look(image, &k, r[i].address + at, bytes, n, at == 0);
 		}
 	}
 	image->ranges = k.kept;
-	return is_good;
+	return error == 0 ? 0 : error == EFBIG ? image_fail(image, error, "its tables take more than "
+	    "the %d MiB that are read of a pipe; give a file", KEPT_MOST >> 20)
+	    : image_fail(image, error, "no memory for the profiler's tables in this core");
 }
 
 /* The offset in the file of the range of memory that comes first there. */
@@ -425,18 +425,16 @@ static int
 stream_read(jeprof_image_t *image, core_t *core) {
 	uint64_t notes_at = core->notes_at;
 	int error = notes_at < loads_at(image) ? notes_read(image, core) : 0;
+	error = error != 0 ? error : stream_loads(image, core);
 	if (error != 0) {
 		return error;
-	}
-	bool is_good = stream_try_read(image, core);
-	if (!is_good) {
-		return image_fail(image, ENOMEM, "no memory for the profiler's tables in this core");
 	}
 	if (notes_at >= image->stream_at) {
 		error = notes_read(image, core);
 	}
-	if (core->files == NULL && image->stream_at < notes_at + core->notes_size) {
-		image->cut += notes_at + core->notes_size - image->stream_at;
+	uint64_t end = notes_at + core->notes_size;
+	if (!image_read_file(image, end, NULL, 0) && image->stream_at < end) {
+		image->cut += end - image->stream_at;
 	}
 	return error != 0 || image->at != 0 ? error : image_fail(image, ENOENT,
 	    "the core has no tables of the profiler%s", image->cut != 0 ? ": it is cut off, or they "

@@ -32,7 +32,8 @@
  *   EINTR      request.interrupts reached request.patience; the request was taken back, or `why`
  *              says that the process has taken it
  *   E2BIG      the request is longer than JEPROF_TEXT - 1 bytes, or a path is too long
- *   EFBIG      the profile is larger than bytes_max of the request, or of jeprof_image_text()
+ *   EFBIG      the profile is larger than bytes_max of the request, or of jeprof_image_text(); or
+ *              the tables in a core in a pipe take more than 1 GiB
  *   EIO        the profile was gone before it was fetched, or a file could not be written
  *   ENOMEM     no memory
  *

@@ -168,6 +168,8 @@ typedef struct core_options_s {
 	bool is_stream;
 	bool is_lacking;         /* the tables are not in it */
 	bool is_numbered;        /* the number of headers stands in a section header */
+	bool has_no_files;       /* the notes do not say which files were mapped */
+	uint32_t more;           /* zeros behind what they say of that; it is the last note */
 } core_options_t;
 
 static struct {
@@ -227,9 +229,9 @@ add_note(uint32_t type, const void *body, size_t size) {
 	last_note = core.size - last_note;
 }
 
-/* The notes: something, the auxiliary vector, the files. */
+/* The notes: something, the auxiliary vector, the files; of `more` the file gets the zeros. */
 static Elf64_Phdr
-add_notes(void) {
+add_notes(core_options_t o) {
 	static const char paths[] = "/bin/prog (deleted)\0/bin/prog (deleted)\0/etc/data\x01";
 	struct {
 		uint64_t head[2], rows[3][3];
@@ -241,8 +243,16 @@ add_notes(void) {
 	memcpy(files.paths, paths, sizeof(paths));
 	add_note(NT_PRSTATUS, "odd", 3);
 	add_note(NT_AUXV, auxv, sizeof(auxv));
-	add_note(NT_FILE, &files, offsetof(__typeof__(files), paths) + sizeof(paths));
-	h.p_filesz = core.size - h.p_offset;
+	size_t size = offsetof(__typeof__(files), paths) + sizeof(paths);
+	if (o.has_no_files) {
+		add_note(NT_FPREGSET, "odd", 3);
+	} else {
+		add_note(NT_FILE, &files, size);
+		size += o.more;
+		memcpy(core.bytes + core.size - last_note + offsetof(Elf64_Nhdr, n_descsz),
+		    &(uint32_t){(uint32_t)size}, 4);
+	}
+	h.p_filesz = core.size - h.p_offset + o.more;
 	return h;
 }
 
@@ -268,7 +278,7 @@ make_core(core_options_t o) {
 		e.e_shoff = add(&s, sizeof(s));
 	}
 	n += !o.is_behind;
-	h[0] = o.is_behind ? h[0] : add_notes();
+	h[0] = o.is_behind ? h[0] : add_notes(o);
 	/* The order of the headers is not that of the bytes. */
 	for (unsigned i = PARTS; i-- > 0;) {
 		h[n] = add_load(AT + i * APART, box + i * PART_BYTES, PART_BYTES, PF_R | PF_W);
@@ -281,7 +291,7 @@ make_core(core_options_t o) {
 	h[n++] = add_load(MAILBOX, mailbox, MAILBOX_BYTES, PF_R | PF_W);
 	h[n++] = (Elf64_Phdr){.p_type = PT_LOAD, .p_vaddr = 0x500000, .p_memsz = PAGE};
 	if (o.is_behind) {
-		h[n++] = add_notes();
+		h[n++] = add_notes(o);
 	}
 	memcpy(core.bytes, &e, sizeof(e));
 	memcpy(core.bytes + sizeof(e), h, sizeof(h));
@@ -352,6 +362,22 @@ test_cut_by(size_t bytes, core_options_t o, uint64_t least, uint64_t most) {
 	close(fd);
 }
 
+/* A core in a pipe that is whole, though the notes tell no files, or too many to be kept. */
+static void
+test_no_files(core_options_t o) {
+	jeprof_image_facts_t facts = {.cut = 1};
+	o.is_stream = true;
+	make_core(o);
+	int fd = core_file(true);
+	if (ftruncate(fd, (off_t)(core.size + o.more)) != 0) {
+		abort();
+	}
+	char *text = profile_of(fd, &facts);
+	check(strncmp(text, "heap_v2/", 8) == 0 && facts.cut == 0, "a whole core in a pipe", facts.cut);
+	free(text);
+	close(fd);
+}
+
 static void
 test_cut(void) {
 	/* The last bytes are those of the mailbox, of which a stream has all or nothing. */
@@ -362,6 +388,34 @@ test_cut(void) {
 	test_cut_by(0, (core_options_t){.is_stream = true, .is_behind = true}, 11, PAGE);
 	test_cut_by(10, (core_options_t){.is_behind = true}, 10, 10);
 	test_cut_by(0, (core_options_t){.is_behind = true}, last_note - 4, last_note - 4);
+	test_no_files((core_options_t){.has_no_files = true});
+	test_no_files((core_options_t){.has_no_files = true, .is_behind = true});
+	test_no_files((core_options_t){.more = 33 << 20, .is_behind = true});
+}
+
+/* Tables in a pipe that take more than is kept of one: a part of 2 GiB, all zeros but its head. */
+static void
+test_kept(void) {
+	static const size_t bytes = (size_t)1 << 30;
+	image_head_t head = {.magic = IMAGE_MAGIC, .self = AT, .root = AT, .bytes = 2 * bytes};
+	jeprof_image_facts_t facts;
+	if ((uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) < 3 * bytes) {
+		check(true, "too little memory for a core of 1 GiB in a pipe", 0);
+		return;
+	}
+	make_core((core_options_t){.is_lacking = true});
+	Elf64_Phdr h = add_load(AT, &head, sizeof(head), PF_R | PF_W);
+	h.p_filesz = h.p_memsz = bytes + PAGE;
+	memcpy(core.bytes + sizeof(Elf64_Ehdr) + sizeof(h), &h, sizeof(h));
+	int fd = core_file(true);
+	if (ftruncate(fd, (off_t)(h.p_offset + h.p_filesz)) != 0) {
+		abort();
+	}
+	char *text = profile_of(fd, &facts);
+	check(strcmp(text, "its tables take more than the 1024 MiB that are read of a pipe; give a "
+	    "file") == 0, "tables that are too large for a pipe", bytes);
+	free(text);
+	close(fd);
 }
 
 /* What is said of a core that leads to the tables and does not have them. */
@@ -1402,6 +1456,7 @@ main(int argc, char **argv) {
 	test_boxes();
 	test_cores();
 	test_cut();
+	test_kept();
 	test_lacking(0, "the core lacks the memory at 0x7f0000000000, where the profiler's tables are: "
 	    "they were in a box, which is a file of its own (or coredump_filter left them out)");
 	test_lacking(100, "the core is cut off: it lacks the profiler's tables, at 0x7f0000000000");
