@@ -13,8 +13,9 @@
 #include "client/cgroup.h"
 
 /*
- * Whether the freezer of cgroup version 2 holds the process, which /proc shows as asleep. False
- * also if its cgroup cannot be seen from here.
+ * Whether the freezer of cgroup version 2 holds the process, which /proc shows as asleep. If its
+ * cgroup cannot be seen from here, the function of the kernel that its thread waits in tells; false
+ * if we may not see that either.
  */
 static bool
 is_frozen(const jeprof_target_t *t) {
@@ -30,7 +31,12 @@ is_frozen(const jeprof_target_t *t) {
 		    group);
 		is_read = client_read_file(path, events, sizeof(events)) > 0;
 	}
-	return is_read && strstr(events, "frozen 1") != NULL;
+	if (is_read) {
+		return strstr(events, "frozen 1") != NULL;
+	}
+	/* The second one has the first in it, depending on the kernel's compiler. */
+	return client_read_proc(t->task, "wchan", text, sizeof(text)) > 0
+	    && (strcmp(text, "do_freezer_trap") == 0 || strcmp(text, "get_signal") == 0);
 }
 
 const char *

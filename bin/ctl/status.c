@@ -152,6 +152,10 @@ status_idle(jeprof_target_t *p) {
 	put_process(p, text);
 	hint("%d %s %s: its heap figures are not known\n", p->pid, p->name,
 	    halted != NULL ? "cannot run" : "allocates nothing just now");
+	bool has_tables = !is_idle || p->head.session_id != 0;
+	if (has_tables && (p->way == jeprof_way_memory || p->way == jeprof_way_calls)) {
+		hint("next: jeprofctl status %d --outside\n", p->pid);
+	}
 	return EXIT_DONE;
 }
 

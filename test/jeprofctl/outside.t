@@ -139,6 +139,9 @@ same got.heap stopped
 ok $? "stopped, without --outside" "$(cat err)"
 has "$(cat err)" "is stopped (by a signal or a debugger)" "why is said"
 same fell.heap "stopped, without --outside"
+"$CTL" status "$pid" >out 2>err
+has "$(cat err)" "next: jeprofctl status $pid --outside" "stopped: status says where the last figures are"
+runs "and they are there" "$CTL" status "$pid" --outside
 end
 
 begin inside

@@ -232,7 +232,18 @@ for group in /sys/fs/cgroup/unified /sys/fs/cgroup /sys/fs/cgroup/freezer; do
 		gives 7 "frozen by $switch"
 		has "$err" "frozen" "and said"
 		is "$(echo "$err" | grep -c prof_thread)" 0 "a thread of the profiler would not help"
+		if can_unshare && grep -q -e '^do_freezer_trap$' -e '^get_signal$' "/proc/$pid/wchan"; then
+			printf '#!/bin/sh\numount -l /sys/fs/cgroup || exit 1\nexec "$@"\n' >blind
+			chmod 755 blind
+			AS="unshare -m $W/blind"
+			ctl dump "$pid" --wait 300ms
+			unset AS
+			gives 7 "frozen by $switch, which we do not see"
+			has "$err" "is frozen" "and said"
+		fi
 		WAIT= # as a person types it
+		ctl status "$pid"
+		is "$(echo "$err" | grep -c next:)" 0 "no next step, as it has no tables"
 		ctl start "$pid"
 		unset WAIT
 		has "$out" "pending: begins at its next allocation, once it is no longer " "a start may stay there"
