@@ -8,7 +8,8 @@
  * and goes on from there; at a count without proof the counts of its site are read again. In an
  * image that does not change, an object without proof is damaged: it is left out, and the walk goes
  * on after it, but ends if not even its size is right. image->torn counts each such site, and each
- * site with such counts once; a damaged thread or module ends its list, uncounted.
+ * site with such counts once. A damaged thread or module ends its list; of an image that does not
+ * change, torn counts the module.
  *
  * Invariant: image->budget is the number of sites, counts, threads and modules that may still be
  * read, at first one for each 64 bytes of the parts, four if the process may run, at most what the
@@ -762,12 +763,11 @@ modules_walk(jeprof_image_t *image) {
 	uint32_t last = 0;
 	for (uint64_t at = image->root.modules; at != 0 && image->modules.n < MODULES_MOST;) {
 		unsigned char bytes[OBJECT_MAX] = {0};
-		if (!try_read_object(image, image_struct_module, at, bytes)) {
-			break;
-		}
+		bool is_read = try_read_object(image, image_struct_module, at, bytes);
 		uint32_t number = (uint32_t)image_field(image, bytes, image_module_number);
-		if (number <= last) {
-			break; /* the numbers rise */
+		if (!is_read || number <= last) { /* the numbers rise */
+			image->torn += !image->is_live; /* else it may lie in memory that is new */
+			break;
 		}
 		last = number;
 		image_module_t *m = image_append(&image->modules, sizeof(*m));

@@ -606,11 +606,13 @@ test_build_ids(void) {
 	for (unsigned number = 0; number < 3; number++) {
 		jeprof_image_facts_t facts;
 		model.modules[1].number = number;
+		model.root.modules = 0;
 		make_box(&model);
 		int fd = file_of(box, sizeof(box));
 		char *text = profile_of(fd, &facts);
 		check((strstr(text, " /lib/o1.so\n") != NULL) == (number == 2), "the second record is",
 		    number);
+		check(facts.torn == (number < 2), "and if not, the list is torn", number);
 		free(text);
 		close(fd);
 	}
