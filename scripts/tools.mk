@@ -17,7 +17,7 @@ lib/libjeprof_client.a: $(CLIENT_OBJS)
 	$(OBJCOPY) --wildcard --keep-global-symbol='jeprof_*' lib/jeprof_client.o && \
 	$(AR) crD $@ lib/jeprof_client.o && $(RANLIB) $@ && rm -f lib/jeprof_client.o
 
-bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch]) $(srcroot)bin/client/jeprof_client.h $(CLIENT_OBJS) Makefile
+bin/jeprofctl: $(wildcard $(srcroot)bin/ctl/*.[ch] $(srcroot)bin/client/*.h) $(CLIENT_OBJS) Makefile
 	$(call say,CC)$(COMPILE_CTL) -DJEPROFCTL_VERSION='"$(release)"' $(LDFLAGS) -o $@ $(filter %.c %.o,$^)
 
 # It writes the tables of names that jeprofd reads.
