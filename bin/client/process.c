@@ -209,8 +209,9 @@ read_identity(jeprof_target_t *t, int pid, int *tgid) {
 	sscanf(client_status_line(text, "\nUid:"), "%u %u %u", &t->uids[0], &t->uids[1], &t->uids[2]);
 	t->caps = strtoull(client_status_line(text, "\nCapPrm:"), NULL, 16);
 	t->own_pid = client_own_pid(text, pid, &levels);
-	if (client_read_proc(pid, "comm", t->name, sizeof(t->name)) > 0) {
-		t->name[strcspn(t->name, "\n")] = '\0';
+	n = client_read_proc(pid, "comm", t->name, sizeof(t->name));
+	if (n > 0 && t->name[n - 1] == '\n') {
+		t->name[n - 1] = '\0'; /* the kernel's; the name may have more */
 	}
 	return 0;
 }

@@ -288,13 +288,13 @@ is "$(echo "$err" | grep -c prof_thread)" 0 "a thread of the profiler would not 
 end
 
 # what a process calls itself does not reach the terminal as it is
-PROGRAM=$W/$(printf 'a\033[31mRED')
+PROGRAM=$W/$(printf 'a\033[31m\nRED')
 cp "$W/$NAME" "$PROGRAM"
 fake idle
 WAIT= # as a person types it
 ctl status "$pid"
 unset WAIT
-has "$err" "a?[31mRED allocates nothing just now" "a name with an escape sequence"
+has "$err" "a?[31m?RED allocates nothing just now" "a name with an escape sequence and a line end"
 end
 unset PROGRAM
 
