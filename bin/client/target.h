@@ -124,7 +124,8 @@ const char *client_linked_allocator(const jeprof_target_t *t, char *buf, size_t 
 /* The facts by which the kernel denies access to the memory of a process. */
 typedef struct client_denial_s {
 	unsigned our_uid;   /* effective uid of this process */
-	unsigned uid;       /* effective uid of the other process */
+	/* effective uid of the other process; if that is our_uid, one of its others that is not */
+	unsigned uid;
 	bool is_other_user; /* one of its uids is not our_uid */
 	bool is_other_group; /* one of its gids is not our effective one */
 	/*

@@ -237,7 +237,8 @@ denied(jeprof_target_t *t, int error) {
 		sscanf(client_status_line(text, "\nGid:"), "%u %u %u", &gids[0], &gids[1], &gids[2]);
 	}
 	for (int i = 0; i < 3; i++) {
-		d.is_other_user = d.is_other_user || t->uids[i] != d.our_uid;
+		d.uid = d.uid == d.our_uid ? t->uids[i] : d.uid;
+		d.is_other_user = d.uid != d.our_uid;
 		d.is_other_group = d.is_other_group || gids[i] != getegid();
 	}
 	/* The saved id is compared too: it differs in a server that has changed its id for a while. */

@@ -440,6 +440,15 @@ end
 
 # refusals
 AS=$nobody
+LAUNCH="setpriv --euid=65534 --clear-groups"
+fake normal
+unset LAUNCH
+if shows_others "$pid"; then
+	ctl start "$pid"
+	gives 5 "a process of another user, with our effective user id"
+	has "$err" "it belongs to uid 0, we are uid 65534" "whose it is"
+fi
+end
 fake normal
 ctl start "$pid"
 gives 5 "another user's process"
