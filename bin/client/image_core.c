@@ -68,12 +68,17 @@ fail_no_core(jeprof_image_t *image, const void *begin) {
 	    : "this is no core file and no black box");
 }
 
-/* Reads and checks the ELF header. 0, or EINVAL or EPROTO with its sentence. */
+/* Reads and checks the ELF header. 0; EINVAL, EPROTO or the errno of a read, with its sentence. */
 static int
 header_read(jeprof_image_t *image, core_t *core) {
 	static const uint16_t order = 1;
 	Elf64_Ehdr *e = &core->header;
-	if (!image_read_file(image, 0, e, sizeof(*e)) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0) {
+	errno = 0;
+	bool is_read = image_read_file(image, 0, e, sizeof(*e));
+	if (!is_read && errno != 0) {
+		return image_fail(image, errno, "%s", strerror(errno));
+	}
+	if (!is_read || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0) {
 		return fail_no_core(image, e);
 	}
 	if (e->e_ident[EI_DATA] != (*(const char *)&order == 1 ? ELFDATA2LSB : ELFDATA2MSB)) {
@@ -259,6 +264,16 @@ is_head(const void *bytes, uint64_t address, image_head_t *h) {
 	return h->magic == IMAGE_MAGIC && h->self == address;
 }
 
+/* The sentence for a core in which no root was found; returns ENOENT. */
+static int
+fail_no_tables(jeprof_image_t *image) {
+	return image->cut != 0 ? image_fail(image, ENOENT, "the core has no tables of the profiler: it "
+	    "is cut off and lacks %" PRIu64 " bytes", image->cut)
+	    : image_fail(image, ENOENT, "the core has no tables of the profiler: the process did not "
+	    "run the library, nothing had started the profiler, or the core lacks that memory, as that "
+	    "of a box, which is a file of its own");
+}
+
 /* Looks for the root at the beginning of each page of the core; sets image->at if it is there. */
 static void
 root_search(jeprof_image_t *image) {
@@ -295,10 +310,8 @@ root_find(jeprof_image_t *image, uint64_t block) {
 	if (!has_block) {
 		root_search(image);
 	}
-	return image->at != 0 ? 0 : image_fail(image, ENOENT, has_block
-	    ? "nothing had started the profiler"
-	    : "the core has no tables of the profiler: the process did not run the library, nothing "
-	    "had started the profiler, or the core lacks that memory");
+	return image->at != 0 ? 0 : has_block ? image_fail(image, ENOENT,
+	    "nothing had started the profiler") : fail_no_tables(image);
 }
 
 /* ---- a stream ---- */
@@ -436,9 +449,7 @@ stream_read(jeprof_image_t *image, core_t *core) {
 	if (!image_read_file(image, end, NULL, 0) && image->stream_at < end) {
 		image->cut += end - image->stream_at;
 	}
-	return error != 0 || image->at != 0 ? error : image_fail(image, ENOENT,
-	    "the core has no tables of the profiler%s", image->cut != 0 ? ": it is cut off, or they "
-	    "were in a box, which is a file of its own" : "");
+	return error != 0 || image->at != 0 ? error : fail_no_tables(image);
 }
 
 int

@@ -418,6 +418,19 @@ test_kept(void) {
 	close(fd);
 }
 
+/* What is said of a core without tables of which some bytes are cut off. */
+static void
+test_none(size_t cut, bool as_stream, const char *want) {
+	jeprof_image_facts_t facts;
+	make_core((core_options_t){.is_lacking = true});
+	core.size -= cut;
+	int fd = core_file(as_stream);
+	char *text = profile_of(fd, &facts);
+	check(strcmp(text, want) == 0, want, cut);
+	free(text);
+	close(fd);
+}
+
 /* What is said of a core that leads to the tables and does not have them. */
 static void
 test_lacking(size_t cut, const char *want) {
@@ -1467,6 +1480,15 @@ main(int argc, char **argv) {
 	test_no_memory(false, false);
 	test_no_memory(true, false);
 	test_no_memory(true, true);
+	for (int i = 0; i < 2; i++) {
+		test_none(0, i, "the core has no tables of the profiler: the process did not run the "
+		    "library, nothing had started the profiler, or the core lacks that memory, as that of "
+		    "a box, which is a file of its own");
+	}
+	test_none(100, false, "the core has no tables of the profiler: it is cut off and lacks 100 "
+	    "bytes");
+	test_none(100, true, "the core has no tables of the profiler: it is cut off and lacks 16384 "
+	    "bytes");
 	test_edges();
 	test_build_ids();
 	test_labels();

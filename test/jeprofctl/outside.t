@@ -326,6 +326,10 @@ if command -v gcore >/dev/null; then
 else
 	skip "no gcore"
 fi
+"$CTL" dump --core . -o none.heap 2>err
+is "$? $(cat err)" "1 jeprofctl: .: Is a directory" "a directory in place of a core"
+"$CTL" dump --core - -o none.heap 2>err <&-
+is "$? $(cat err)" "1 jeprofctl: -: Bad file descriptor" "a core from a closed stdin"
 for file in "$LIB" ./tables "$0" /dev/null; do
 	"$CTL" dump --core "$file" -o none.heap 2>err
 	is $? 1 "$(basename "$file") is no core: exit 1"
