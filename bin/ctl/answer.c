@@ -130,6 +130,12 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	case ENODATA:
 		talk("%d %s: %s; jeprofctl mark %d sets one", p->pid, p->name, what, p->pid);
 		return EXIT_FAILED;
+	case ENOENT: /* nothing has started the profiler, or no directory: it is no file that lacks */
+		talk("%d %s: %s", p->pid, p->name, what);
+		if (words.verb != START) {
+			hint("next: jeprofctl start %d\n", p->pid);
+		}
+		return EXIT_FAILED;
 	case EFAULT: /* in place of another errno, which the text names */
 		talk("%d %s: %s", p->pid, p->name, what);
 		return EXIT_FAILED;

@@ -83,6 +83,12 @@ ctl list
 has "$out" "$pid  $NAME" "list shows it"
 ctl stop "$pid"
 gives 4 "stop: not profiling"
+for what in dump "dump -o x.heap" mark; do
+	# shellcheck disable=SC2086
+	ctl $what "$pid"
+	is "$code $err" "1 jeprofctl: $pid $NAME: nothing has started the profiler yet
+next: jeprofctl start $pid" "$what: not started, and what to type next"
+done
 ctl start "$pid" --rate 4K --prefix "$W/run"
 gives 0 "start"
 is "$out" "session 1" "the first session"
