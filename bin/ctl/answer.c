@@ -130,7 +130,7 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	case ENODATA:
 		talk("%d %s: %s; jeprofctl mark %d sets one", p->pid, p->name, what, p->pid);
 		return EXIT_FAILED;
-	case ENOENT: /* nothing has started the profiler, or no directory: it is no file that lacks */
+	case ENOENT: /* the profiler was not started, or the text says what is not there */
 		talk("%d %s: %s", p->pid, p->name, what);
 		if (words.verb != START) {
 			hint("next: jeprofctl start %d\n", p->pid);
