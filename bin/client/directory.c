@@ -137,7 +137,7 @@ write_command(jeprof_target_t *t, command_t *c, const char *text) {
 	char head[64];
 	command_head(t, c, head);
 	bool is_written = dprintf(c->fd, "%s%s\n", head, text) > 0;
-	return is_written ? 0 : client_fail(t, EIO, "%s: %s", c->command, strerror(EIO));
+	return is_written ? 0 : client_fail(t, EIO, "%s: %s", c->command, strerror(errno));
 }
 
 /* Writes another end of the lease into the file, whose name may have changed. */
@@ -246,9 +246,15 @@ take_back(jeprof_target_t *t, const command_t *c, int error) {
 		    : client_fail(t, EINTR, "interrupted; %d %s has taken the command, and may still carry "
 		    "it out", t->pid, t->name);
 	}
-	return error != ETIMEDOUT ? error : client_fail(t, ETIMEDOUT,
-	    "%d %s did not answer in the control directory %s; %s", t->pid, t->name, t->dir, is_back
-	    ? "the command was taken back" : "it has taken the command, and may still carry it out");
+	if (error != ETIMEDOUT) {
+		return error;
+	}
+	const char *fate = is_back ? "the command was taken back"
+	    : "it has taken the command, and may still carry it out";
+	const char *halted = t->state != 'D' ? jeprof_halted(t) : NULL; /* D may last a moment only */
+	return halted != NULL ? client_fail(t, error, "%d %s is %s and cannot answer; %s", t->pid,
+	    t->name, halted, fate) : client_fail(t, error, "%d %s did not answer in the control "
+	    "directory %s; %s", t->pid, t->name, t->dir, fate);
 }
 
 /* Sends the command once. 0: answered; else an errno with its sentence. */

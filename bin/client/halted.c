@@ -3,7 +3,7 @@
  * at one instant: a process that uses a disk waits in the kernel now and then. t->state is that of
  * the last jeprof_find() or jeprof_check_same(); the cgroup is read anew. The result is a constant
  * to be put behind "is"; NULL: nothing is seen that keeps it from running. No locks, no state.
- * Called by mailbox.c, for a process that gave no answer, and by bin/ctl.
+ * Called by mailbox.c and directory.c, for a process that gave no answer, and by bin/ctl.
  */
 #include "client/target.h"
 

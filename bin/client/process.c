@@ -175,8 +175,11 @@ hidden_or_gone(jeprof_target_t *t, int pid, int error) {
 		return client_fail(t, EACCES, "/proc is not mounted here, so no process can be found");
 	}
 	if (pid > 0 && (kill(pid, 0) == 0 || errno == EPERM)) {
-		return client_fail(t, EACCES, "%d exists, but /proc hides it from us (hidepid): use sudo",
-		    pid);
+		char self[16];
+		bool is_ours = atoi(client_read_link("/proc/self", self, sizeof(self))) == getpid();
+		return client_fail(t, EACCES, is_ours
+		    ? "%d exists, but /proc hides it from us (hidepid): use sudo"
+		    : "%d exists, but /proc here is that of another pid namespace", pid);
 	}
 	return client_fail(t, ESRCH, "no process %d", pid);
 }

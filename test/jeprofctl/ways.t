@@ -135,6 +135,12 @@ fake idle
 ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
 gives 7 "control directory that nobody reads"
 is "$(ls ctl | grep cmd)" "" "the command was taken back"
+kill -STOP "$pid"
+until_true is_in_state "$pid" T
+ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
+gives 7 "control directory of a process that is stopped"
+is "$err" "jeprofctl: $pid $NAME is stopped (by a signal or a debugger) and cannot answer; the command was taken back" "is said"
+kill -CONT "$pid"
 echo "stop" >"ctl/$pid.cmd"
 ctl stop "$pid" --ctl-dir "$W/ctl" --wait 300ms
 gives 7 "somebody else's command waits"
@@ -153,6 +159,20 @@ if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null; then
 	done_testing
 fi
 nobody="setpriv --reuid=65534 --regid=65534 --clear-groups"
+
+# a full disk
+if can_unshare; then
+	printf '#!/bin/sh\nmount -t tmpfs -o size=4k,mode=755 none "$0.d" && echo >"$0.d/full" && exec "$@"\n' >filled
+	mkdir -m 755 filled.d
+	chmod 755 filled
+	fake idle
+	AS="unshare -m $W/filled"
+	ctl stop "$pid" --ctl-dir "$W/filled.d"
+	unset AS
+	gives 1 "control directory on a full disk"
+	has "$err" "No space left on device" "and said"
+	end
+fi
 
 # root and the control directory of another user's process
 mkdir -m 755 theirs
@@ -290,6 +310,19 @@ S
 	rm -f "$out"
 	end
 	unset LAUNCH
+
+	if command -v nsenter >/dev/null; then
+		LAUNCH="unshare -p -f -m --mount-proc"
+		fake normal
+		unset LAUNCH
+		child=$(cat "/proc/$launched/task/$launched/children")
+		AS="nsenter -m -t ${child% }"
+		ctl status "${child% }"
+		unset AS
+		gives 5 "/proc of another pid namespace"
+		is "$err" "jeprofctl: ${child% } exists, but /proc here is that of another pid namespace" "and said"
+		end
+	fi
 
 	printf '#!/bin/sh\numount -l /proc || exit 99\n[ ! -e /proc/self ] || exit 99\nexec "$@"\n' >bare
 	chmod 755 bare
