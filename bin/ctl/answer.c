@@ -80,6 +80,15 @@ session_text(jeprof_target_t *p, char buf[96]) {
 	return buf;
 }
 
+const char *
+process_words(const jeprof_target_t *p) {
+	static char text[4 * TEXT_BYTES + 32];
+	char word[4 * TEXT_BYTES + 8];
+	snprintf(text, sizeof(text), "%d%s%s", p->pid, is_on(o_dir) ? " --ctl-dir " : "", is_on(o_dir)
+	    ? shell_word(words.values[o_dir].text, word, sizeof(word)) : "");
+	return text;
+}
+
 int
 leave_unchanged(const jeprof_target_t *p, uint64_t session) {
 	if (!is_on(o_idempotent)) {
@@ -128,13 +137,11 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 		talk("%d %s is busy: %s", p->pid, p->name, what);
 		return EXIT_NO_ANSWER;
 	case ENODATA:
-		talk("%d %s: %s; jeprofctl mark %d sets one", p->pid, p->name, what, p->pid);
+		talk("%d %s: %s; jeprofctl mark %s sets one", p->pid, p->name, what, process_words(p));
 		return EXIT_FAILED;
-	case ENOENT: /* the profiler was not started, or the text says what is not there */
+	case ENOENT: /* nothing has started the profiler */
 		talk("%d %s: %s", p->pid, p->name, what);
-		if (words.verb != START) {
-			hint("next: jeprofctl start %d\n", p->pid);
-		}
+		hint("next: jeprofctl start %s\n", process_words(p));
 		return EXIT_FAILED;
 	case EFAULT: /* in place of another errno, which the text names */
 		talk("%d %s: %s", p->pid, p->name, what);

@@ -50,6 +50,12 @@ int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 int leave_unchanged(const jeprof_target_t *p, uint64_t session);
 
 /*
+ * The process as the next command of jeprofctl has to name it: its pid, and --ctl-dir if that was
+ * given. In a buffer that the next call overwrites.
+ */
+const char *process_words(const jeprof_target_t *p);
+
+/*
  * Prints, as a hint, the command that shows the profile at `path`, unless something other than a
  * regular file is there.
  */

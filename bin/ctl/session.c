@@ -86,7 +86,7 @@ stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 		tell_last_dump(p);
 	}
 	/* After EBADMSG and ESTALE nothing was carried out (TORN_MAX in mailbox.c). */
-	if (code == EXIT_FAILED && r.error != EBADMSG && r.error != ESTALE) {
+	if (code == EXIT_FAILED && p->way != jeprof_way_dir && r.error != EBADMSG && r.error != ESTALE) {
 		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n",
 		    p->pid);
 	}
@@ -223,8 +223,8 @@ verb_start(jeprof_target_t *p) {
 	} else {
 		printf("session %" PRIu64 "\n", session);
 	}
-	hint("next: jeprofctl dump %d, jeprofctl stop %d --session %" PRIu64 "\n", p->pid, p->pid,
-	    session);
+	const char *who = process_words(p);
+	hint("next: jeprofctl dump %s, jeprofctl stop %s --session %" PRIu64 "\n", who, who, session);
 	return EXIT_DONE;
 }
 
@@ -255,7 +255,8 @@ verb_set(jeprof_target_t *p) {
 		talk("%d %s is not profiling: no threshold writes a profile before a session runs", p->pid,
 		    p->name);
 	}
-	hint(words.verb == MARK ? "next: jeprofctl dump %d --since-mark\n"
-	    : is_off ? "next: jeprofctl start %d\n" : "next: jeprofctl status %d\n", p->pid);
+	hint(words.verb == MARK ? "next: jeprofctl dump %s --since-mark\n"
+	    : is_off ? "next: jeprofctl start %s\n" : "next: jeprofctl status %s\n",
+	    process_words(p));
 	return EXIT_DONE;
 }

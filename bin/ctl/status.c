@@ -195,7 +195,7 @@ verb_status(jeprof_target_t *p) {
 	bool is_idle = jeprof_value(r.text, "state", state, sizeof(state)) != NULL
 	    && strcmp(state, "idle") == 0;
 	put_process(p, r.text);
-	hint("next: jeprofctl %s %d\n", is_idle ? "start" : "dump", p->pid);
+	hint("next: jeprofctl %s %s\n", is_idle ? "start" : "dump", process_words(p));
 	return EXIT_DONE;
 }
 

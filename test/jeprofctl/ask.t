@@ -49,7 +49,7 @@ ctl dump "$pid" named.heap --json
 is "$out" "{\"pid\":$pid,\"path\":\"$W/named.heap\"}" "dump to a relative name is of this directory; --json"
 ctl dump "$pid" /no/such/dir/x
 gives 1 "dump fails"
-has "$err" "cannot write /no/such/dir/x (No such file" "and why"
+has "$err" "cannot write /no/such/dir/x" "and which"
 ctl status "$NAME"
 gives 0 "status by name"
 has "$out" "sample_interval             524288 (512K)" "a size"

@@ -73,7 +73,8 @@ static int
 write_profile(const char *path, char *out) {
 	FILE *f = fopen(path, "w");
 	if (f == NULL) {
-		return answer(out, errno, "cannot write %s", path);
+		/* As the library: ENOENT would say that nothing has started the profiler. */
+		return answer(out, errno == ENOENT ? EFAULT : errno, "cannot write %s", path);
 	}
 	fprintf(f, "heap_v2/524288\n# jemalloc.session=%d\n# end 42\n", (int)box->session_id);
 	fclose(f);
