@@ -86,7 +86,8 @@ stop_session(jeprof_target_t *p, bool has_number, uint64_t number) {
 		tell_last_dump(p);
 	}
 	/* After EBADMSG and ESTALE nothing was carried out (TORN_MAX in mailbox.c). */
-	if (code == EXIT_FAILED && p->way != jeprof_way_dir && r.error != EBADMSG && r.error != ESTALE) {
+	bool is_over = code == EXIT_FAILED && r.error != EBADMSG && r.error != ESTALE;
+	if (is_over && p->way != jeprof_way_dir) {
 		hint("the session is over, but what it sampled is still there: jeprofctl dump %d -o FILE\n",
 		    p->pid);
 	}
