@@ -112,13 +112,28 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 	return b->countdown > c->window;
 }
 
+/* Adds the bin's requests, and so many flushes, to the counters of the cache's arena. */
+static void
+bin_report(const tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned nflushes) {
+	tcache_cold_t *c = &tc->cold[slot];
+	if (slot_is_small(slot)) {
+		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests,
+		    nflushes);
+	} else {
+		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, nflushes);
+	}
+	c->nrequests = 0;
+}
+
 /*
  * Adds the pops since the last fold to the bin's nrequests and, in bytes, to tsd->popped (not those
  * of an explicit cache). Returns their bytes, which all callers but tcache_flush() add to
  * tsd->event_bytes, themselves or by thread_event_*(). A countdown that has wrapped becomes 0.
+ * Reports nrequests before they exceed 32 bits: a thread that pops and pushes the same objects again
+ * and again has no fill or flush, which report them otherwise.
  */
 static uint64_t
-bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
+bin_fold(tsd_t *tsd, tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	uint32_t pops = c->window - b->countdown; /* correct also after a wrap below zero */
 	uint64_t bytes = (uint64_t)pops * b->size;
 	if (unlikely(bin_is_past_zero(b, c))) {
@@ -126,6 +141,9 @@ bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	}
 	c->window = b->countdown;
 	c->nrequests += pops;
+	if (unlikely(c->nrequests > INT32_MAX)) {
+		bin_report(tsd, tc, (unsigned)(b - tc->bins), 0);
+	}
 	if (tc->is_auto) {
 		tsd->popped += bytes; /* requests to an explicit cache are counted one by one */
 	}
@@ -435,18 +453,6 @@ bin_ungrant(tcache_t *tc, unsigned slot) {
 	}
 }
 
-/* Adds the bin's requests and one flush to the counters of the cache's arena. */
-static void
-bin_report_flush(tsd_t *tsd, tcache_t *tc, unsigned slot) {
-	tcache_cold_t *c = &tc->cold[slot];
-	if (slot_is_small(slot)) {
-		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests, 1);
-	} else {
-		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, 1);
-	}
-	c->nrequests = 0;
-}
-
 /* Small objects go to their slabs, or to transfer caches (stocks) for later fills if is_stowed. */
 static void
 slot_free_objects(unsigned slot, void **objs, unsigned n, bool is_stowed) {
@@ -469,7 +475,7 @@ bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_s
 	if (n == 0) {
 		return;
 	}
-	bin_report_flush(tsd, tc, slot);
+	bin_report(tsd, tc, slot, 1);
 	void *open = recall_close(tls_get()); /* a handler must not pop what is returned */
 	bin_unmark(b, c); /* first: the head must not pass the mark */
 	slot_free_objects(slot, bin_bottom(c) - n, n, is_stowed);
@@ -495,7 +501,7 @@ tcache_flush(tsd_t *tsd, tcache_t *tc) {
 			bin_return_bottom(tsd, tc, s, bin_ncached(&tc->bins[s], &tc->cold[s]), false);
 		}
 		if (tc->cold[s].nrequests > 0) {
-			bin_report_flush(tsd, tc, s);
+			bin_report(tsd, tc, s, 1);
 		}
 	}
 }
@@ -910,8 +916,7 @@ bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
 	bin_unmark(b, c);
 	if (c->nrequests != 0 || b->countdown != c->window) {
 		tsd->event_bytes += bin_fold(tsd, tc, b, c);
-		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, 0);
-		c->nrequests = 0;
+		bin_report(tsd, tc, slot, 0);
 		c->marked_at = now;
 	} else if (!bin_is_mark_young(c, now)) {
 		bin_close(tc, slot);

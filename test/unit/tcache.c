@@ -893,6 +893,39 @@ test_handler_ends_countdown(void) {
 	free(q);
 }
 
+static uint64_t
+requests_of(const tcache_t *tc, size_t size) {
+	static uint64_t by_class[SC_NSIZES];
+	memset(by_class, 0, sizeof(by_class));
+	tcache_add_requests(tc, by_class);
+	szind_t ind = sz_s2i(size);
+	return by_class[ind] + (ind < SC_NBINS ? arena_bin(tc->arena, ind, 0)->stats.nrequests
+	    : atomic_load_u64(&tc->arena->large[ind - SC_NBINS].nrequests, MO_RELAXED));
+}
+
+/*
+ * A thread that takes and frees one object again and again neither fills nor flushes its bin, which
+ * report requests: 32 bits do not hold those of a minute.
+ */
+static void
+test_many_requests(void) {
+	static const size_t sizes[] = {64, 20480};
+	tsd_t *tsd = tsd_enter();
+	tsd_leave();
+	tcache_t *tc = tsd->tcache;
+	for (unsigned i = 0; i < ARRAY_LEN(sizes) && config_stats; i++) {
+		free(keep(malloc(sizes[i] - CANARY_BYTES)));
+		tcache_cold_t *c = &tc->cold[sz_s2i(sizes[i]) + 1];
+		c->nrequests = UINT32_MAX - 5000; /* each fold adds at most 1024 here */
+		uint64_t before = requests_of(tc, sizes[i]);
+		for (unsigned k = 0; k < 10000; k++) {
+			free(keep(malloc(sizes[i] - CANARY_BYTES)));
+		}
+		is_uint(requests_of(tc, sizes[i]) - before, 10000, "requests of %zu bytes beyond 2^32 of a "
+		    "bin without a fill or a flush", sizes[i]);
+	}
+}
+
 /* One turn of upkeep for the bin; the objects that are cached then. */
 static size_t
 after_turn(tsd_t *tsd, unsigned slot) {
@@ -1004,6 +1037,7 @@ main(int argc, char **argv) {
 	test_counts("defaults", 40000);
 	test_past_zero();
 	test_handler_ends_countdown();
+	test_many_requests();
 	test_samples();
 	if (!config_debug) {
 		test_growth_and_upkeep();
