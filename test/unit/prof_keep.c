@@ -116,6 +116,9 @@ test_gap(void) {
 	    &turn), "by hand always");
 	prof_keep_set(prof_keep_min_gap_ms, UINT64_MAX);
 	ok(!prof_keep_try_turn(prof_kind_alloc, UINT64_MAX - 1, &turn), "a gap without end");
+	prof_keep_set(prof_keep_min_gap_ms, 0);
+	ok(prof_keep_try_turn(prof_kind_large, 2000, &turn) && prof_keep_try_turn(prof_kind_large, 1999,
+	    &turn), "without a gap always, also who read the clock just before another came");
 }
 
 /* What was left out, and of it what came due while another was written. */

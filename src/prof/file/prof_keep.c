@@ -190,10 +190,10 @@ bool
 prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 	assert(kind < prof_kind_n);
 	*turn = (prof_keep_turn_t){kind, now_ns, now_ns};
-	if (!prof_keep_governs(kind, prof_keep_min_gap_ms)) {
+	uint64_t gap = prof_keep_get(prof_keep_min_gap_ms);
+	if (gap == 0 || !prof_keep_governs(kind, prof_keep_min_gap_ms)) {
 		return true;
 	}
-	uint64_t gap = prof_keep_get(prof_keep_min_gap_ms);
 	gap = gap > UINT64_MAX / NSTIME_PER_MSEC ? UINT64_MAX : gap * NSTIME_PER_MSEC;
 	uint64_t last = atomic_load_u64(&kept.last_ns[kind], MO_RELAXED);
 	turn->last_ns = last;

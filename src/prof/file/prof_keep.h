@@ -67,7 +67,7 @@ bool prof_keep_governs(prof_kind_t kind, prof_keep_limit_t limit);
 bool prof_keep_counts(prof_kind_t kind);
 /*
  * Permission to write one profile: its kind, its time, and the time of the profile of that kind
- * before it (0: none; its own time if no gap applies to the kind). Times are monotonic, in ns.
+ * before it (0: none; its own time if the kind has no gap). Times are monotonic, in ns.
  */
 typedef struct {
 	prof_kind_t kind;
