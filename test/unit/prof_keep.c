@@ -595,6 +595,35 @@ test_before(void) {
 	    "later");
 }
 
+static ssize_t
+no_getcwd(char *buf UNUSED, size_t size UNUSED) {
+	errno = ENOENT;
+	return -1;
+}
+
+/*
+ * The directory has no path when the prefix is set (too long, unreachable): the prefix stays
+ * relative, and files lie in the current directory.
+ */
+static void
+test_relative(void) {
+	struct os_hooks_s hooks = os_hooks_real;
+	hooks.getcwd = no_getcwd;
+	os_hooks = &hooks;
+	prof_sys_prefix_set("relative");
+	os_hooks = &os_hooks_real;
+	if (chdir(dir) != 0)
+		bail_out("no way to the directory");
+	base = "relative";
+	prof_keep_set(prof_keep_max_files, 2);
+	for (unsigned i = 0; i < 5; i++)
+		write_file(i, 100, 1);
+	ok(!is_there(0) && !is_there(1) && !is_there(2) && is_there(3) && is_there(4),
+	    "limits hold for a prefix without a directory too");
+	if (chdir("/") != 0)
+		bail_out("no root");
+}
+
 int
 main(void) {
 	char command[300];
@@ -631,6 +660,7 @@ main(void) {
 	test_family();
 	test_family_at_once();
 	test_before();
+	test_relative();
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	if (system(command) != 0)
 		diag("%s is left", dir);

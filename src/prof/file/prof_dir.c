@@ -35,14 +35,14 @@ dir_entry(void *ctx, const char *name) {
 
 int
 prof_dir_each(prof_dir_t *d, void (*cb)(prof_dir_t *d, prof_kind_t kind, const char *name)) {
-	if (d->dir_len == 0) {
+	if (d->prefix[0] == '\0') {
 		return 0;
 	}
 	int saved = errno;
 	d->cb = cb;
 	memcpy(d->path, d->prefix, d->dir_len);
 	d->path[d->dir_len] = '\0';
-	int err = sys_dir_each(d->path, d->buf, sizeof(d->buf), dir_entry, d);
+	int err = sys_dir_each(d->dir_len == 0 ? "." : d->path, d->buf, sizeof(d->buf), dir_entry, d);
 	errno = saved;
 	return err;
 }

@@ -2,9 +2,9 @@
  * The files of a prefix: reads its directory and finds the names of profiles and boxes.
  *
  * Invariant: during prof_dir_each() `path` begins with the directory, which is the first dir_len
- * bytes of the prefix. dir_len 0: the prefix has no slash (it is "", or could not be made
- * absolute); then the directory is not known, and no file is found. Locks: none of its own, the
- * caller has the struct for itself. Called by prof_keep.c and prof_earlier.c, outside the fork gate
+ * bytes of the prefix. dir_len 0: the prefix has no slash. If it is "", there are no files; if it
+ * could not be made absolute, they are in the current directory. Locks: none of its own, the caller
+ * has the struct for itself. Called by prof_keep.c and prof_earlier.c, outside the fork gate
  * (os/gate.h).
  */
 #ifndef PROF_DIR_H
@@ -31,7 +31,7 @@ bool prof_dir_try_update(prof_dir_t *d);
 /*
  * Calls cb for each entry of the directory, of any type, that is named as a profile or box of the
  * prefix that prof_dir_try_update() has copied; name is without the directory, d->path with it.
- * Keeps errno. Returns 0, also if the directory is not known, or an errno value if it cannot be
+ * Keeps errno. Returns 0, also if the prefix is "", or an errno value if the directory cannot be
  * read, perhaps after some calls of cb.
  */
 int prof_dir_each(prof_dir_t *d, void (*cb)(prof_dir_t *d, prof_kind_t kind, const char *name));
