@@ -273,8 +273,9 @@ bool sys_module_changes(uint64_t *adds, uint64_t *subs);
 void sys_module_keep_self(void);
 /*
  * In a forked child: notes whether sys_modules() or sys_module_changes() was under way in the
- * parent, so that the loader's lock may be held by a thread that does not exist here; then both
- * fail from now on. The program's own calls of the loader are not seen.
+ * parent, or an object was being loaded or unloaded, so that the loader's lock may be held by a
+ * thread that does not exist here; then both fail from now on. Calls of dl_iterate_phdr() by the
+ * program are not seen.
  */
 void sys_modules_postfork_child(void);
 

@@ -2,11 +2,12 @@
  * Lists the loaded objects by dl_iterate_phdr(), and keeps the allocator's own object loaded.
  * dl_iterate_phdr() takes the loader's lock, so callers hold no lock of the allocator. A fork
  * copies the loader's lock as it is, and the C library does not repair it in the child. If a thread
- * was in loader_iterate() during a fork, the lock may stay held in the child for ever; so that
- * child and its children never list objects again (loader_may_be_lost). Invariant: loader.inside is
- * above 0 while a thread of this process is in loader_iterate(). Callers are unwind/
- * (module_history.c, objects.c, frame_scan.c, unwind_rows.c), prof_dump.c, prof_backtrace.c (the
- * notes), prof.c (after a fork) and jemalloc_init.c (to stay loaded); sys.h has the prototypes.
+ * was in loader_iterate() during a fork, or loaded or unloaded an object, the lock may stay held in
+ * the child for ever; so that child and its children never list objects again (loader_may_be_lost).
+ * Calls of dl_iterate_phdr() by the program are not seen. Invariant: loader.inside is above 0 while
+ * a thread of this process is in loader_iterate(). Callers are unwind/ (module_history.c,
+ * objects.c, frame_scan.c, unwind_rows.c), prof_dump.c, prof_backtrace.c (the notes), prof.c (after
+ * a fork) and jemalloc_init.c (to stay loaded); sys.h has the prototypes.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -24,6 +25,16 @@ static struct {
 	atomic_b_t is_lost;
 } loader;
 
+/* What a debugger reads: glibc's loader has it, others may not. */
+extern struct r_debug _r_debug WEAK;
+
+/* Whether a thread may hold the lock now; after a fork: of the parent's threads. */
+static bool
+lock_may_be_held(void) {
+	return atomic_load_u32(&loader.inside, MO_SEQ_CST) != 0
+	    || (&_r_debug != NULL && _r_debug.r_state != RT_CONSISTENT);
+}
+
 /*
  * Whether a thread that does not exist here may hold the lock. In a signal handler of a thread that
  * forks this may be the child already, before sys_modules_postfork_child() has run there.
@@ -31,7 +42,7 @@ static struct {
 static bool
 loader_may_be_lost(void) {
 	return atomic_load_b(&loader.is_lost, MO_RELAXED)
-	    || (atomic_load_u32(&loader.inside, MO_SEQ_CST) != 0 && gate_is_mine(tls_get()));
+	    || (gate_is_mine(tls_get()) && lock_may_be_held());
 }
 
 /* Returns what dl_iterate_phdr() returns, or -1 if it may not be called. */
@@ -50,7 +61,7 @@ loader_iterate(int (*cb)(struct dl_phdr_info *info, size_t size, void *ctx), voi
 
 void
 sys_modules_postfork_child(void) {
-	if (atomic_load_u32(&loader.inside, MO_SEQ_CST) != 0) {
+	if (lock_may_be_held()) {
 		atomic_store_b(&loader.is_lost, true, MO_RELAXED);
 	}
 }

@@ -1,6 +1,7 @@
 /* Files, environment, readable memory, maps and modules; interrupted and failing calls. */
 #include "test.h"
 
+#include <link.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -409,6 +410,30 @@ test_modules_after_fork(void) {
 	    "and another child");
 }
 
+extern struct r_debug _r_debug WEAK;
+
+/* In a dlopen() of another thread the lock is taken too, and glibc's fork does not renew it. */
+static void
+test_modules_amid_loading(void) {
+	struct module_seen m = {0, false, ""};
+	int status = 0;
+	if (&_r_debug == NULL) {
+		skip(2, "this loader does not tell what it does");
+		return;
+	}
+	_r_debug.r_state = RT_ADD;
+	pid_t pid = fork();
+	if (pid == 0) {
+		sys_modules_postfork_child();
+		_r_debug.r_state = RT_CONSISTENT;
+		_exit(sys_modules(on_module, &m, "/the/program") == -1 && m.n == 0 ? 7 : 8);
+	}
+	_r_debug.r_state = RT_CONSISTENT;
+	ok(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7,
+	    "a child of a fork while an object is loaded does not ask");
+	is_int(sys_modules(on_module, &m, "/the/program"), 0, "its parent does");
+}
+
 /* ---- messages ---- */
 
 static char said[4096];
@@ -521,6 +546,7 @@ main(void) {
 	test_copy();
 	test_maps_and_modules();
 	test_modules_after_fork();
+	test_modules_amid_loading();
 	test_modules_before_handlers();
 	test_messages();
 	test_long_message();
