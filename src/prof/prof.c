@@ -329,10 +329,8 @@ budget_heartbeat(const tsd_t *tsd) {
 
 void
 prof_heartbeat(tsd_t *tsd, uint64_t bytes) {
-	assert(tls_get()->inside > 0);
-	struct tls_s *t = tls_get();
-	/* Nested: a signal handler interrupted the allocator, where it must not write a dump. */
-	if (!prof_switch_is_ready() || unlikely(t->inside > 1 || t->gate_depth > 1)) {
+	assert(tls_get()->inside == 1 && tls_get()->gate_depth == 1);
+	if (!prof_switch_is_ready()) {
 		return;
 	}
 	prof_auto_heartbeat(bytes);

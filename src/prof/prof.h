@@ -107,8 +107,8 @@ void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usi
  * without a lock, with `inside` raised; bytes is what the thread has allocated since its previous
  * heartbeat. Writes dumps that are due, and leaves the gate meanwhile; lets the budget decide on
  * the sampling interval, and without the profiler's thread stores the course. Does nothing until
- * boot of the profiler is complete, or if the heartbeat interrupted the allocator (in a signal
- * handler).
+ * boot of the profiler is complete. Never nested: a handler that interrupts the allocator has no
+ * heartbeat.
  */
 void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 

@@ -347,22 +347,6 @@ test_highwater_meanwhile(void) {
 	is_uint(w.value[prof_kind_highwater], 2 * M, "as the first");
 }
 
-/* A request served inside of another one, as in a handler of a signal. */
-static void
-test_large_nested(void) {
-	struct tls_s *t = tls_get();
-
-	start();
-	prof_threshold_set(prof_threshold_large, M);
-	t->inside += 2;
-	prof_trigger_large(2 * M);
-	t->inside -= 2;
-	is_uint(w.dumps[prof_kind_large], 0, "nothing is written in there");
-	prof_trigger_heartbeat(1);
-	is_uint(w.dumps[prof_kind_large], 1, "but at the next heartbeat");
-	is_uint(w.value[prof_kind_large], 2 * M, "with its size");
-}
-
 /* Two threads set thresholds at once: what is published belongs to what is set. */
 static void *
 set_often(void *arg) {
@@ -562,7 +546,6 @@ main(void) {
 	test_timer();
 	test_timer_by_heartbeat();
 	test_highwater_meanwhile();
-	test_large_nested();
 	test_setters();
 	test_fire_all();
 	return done_testing();

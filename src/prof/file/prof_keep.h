@@ -86,9 +86,9 @@ bool prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *tur
 void prof_keep_release(const prof_keep_turn_t *turn);
 void prof_keep_suppress(void);
 /*
- * Counts a profile that came due while another was written, or in a signal handler that interrupted
- * the allocator, and that its caller keeps pending. The retry subtracts it again; so what stays
- * counted was merged into another pending one, or dropped with it (prof_trigger_restart()).
+ * Counts a profile that came due while another was written, and that its caller keeps pending. The
+ * retry subtracts it again; so what stays counted was merged into another pending one, or dropped
+ * with it (prof_trigger_restart()).
  */
 void prof_keep_overlap(void);
 void prof_keep_overlap_retry(void);

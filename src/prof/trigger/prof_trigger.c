@@ -6,14 +6,13 @@
  * bound reaches the level of the next crossing (highwater_next()), and for at most 1/READ_SHARE of
  * the time. Invariant: each crossing is handled by exactly one thread, the one whose
  * compare-and-swap succeeds; no thread waits for another. A profile that came due while another was
- * written, or in a signal handler that interrupted the allocator, stays pending, by kind, and is
- * retried at the next heartbeat or by the profiler's thread; one of highwater is found due again at
- * the next read. Locks: `prof_trigger`, short, inside the gate (os/gate.h: fork waits until no
- * thread is inside), for changes of the settings and of whether there is something pending; none is
- * held while a profile is written. Called by prof.c at boot, heartbeats and after fork, by
- * imalloc.c for large requests, by the profiler's thread (prof_control.c) for the timer, highwater
- * and what is pending, by ctl_prof.c, prof_session.c and prof_request.c for settings, and by
- * prof_auto.c, whose dumps pass prof_trigger_fire() too.
+ * written stays pending, by kind, and is retried at the next heartbeat or by the profiler's thread;
+ * one of highwater is found due again at the next read. Locks: `prof_trigger`, short, inside the
+ * gate (os/gate.h: fork waits until no thread is inside), for changes of the settings and of
+ * whether there is something pending; none is held while a profile is written. Called by prof.c at
+ * boot, heartbeats and after fork, by imalloc.c for large requests, by the profiler's thread
+ * (prof_control.c) for the timer, highwater and what is pending, by ctl_prof.c, prof_session.c and
+ * prof_request.c for settings, and by prof_auto.c, whose dumps pass prof_trigger_fire() too.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -447,21 +446,12 @@ alloc_heartbeat(uint64_t bytes) {
 	}
 }
 
-/*
- * Whether this is a signal handler that interrupted the allocator, where nothing may be written.
- * The caller, imalloc_note_large(), has raised `inside` itself once.
- */
-static bool
-is_nested(void) {
-	struct tls_s *t = tls_get();
-	return t->inside > 1 || t->gate_depth > 1;
-}
-
 void
 prof_trigger_large(size_t size) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_large]);
+	assert(tls_get()->inside <= 1 && tls_get()->gate_depth <= 1);
 	if (threshold != 0 && size >= threshold) {
-		(is_nested() ? keep_pending : fire_or_keep)(prof_kind_large, size);
+		fire_or_keep(prof_kind_large, size);
 	}
 }
 

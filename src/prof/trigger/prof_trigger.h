@@ -104,8 +104,9 @@ prof_trigger_large_bytes(void) {
 }
 /*
  * Writes a profile of kind l if size reaches the threshold; leaves it pending while another one is
- * written, and in a signal handler that interrupted the allocator. Called by imalloc.c after the
- * request was served, without a lock, with `inside` (os/tls.h) raised.
+ * written. Called by imalloc.c after the request was served, without a lock, with `inside`
+ * (os/tls.h) raised once; not for requests of hooks and of signal handlers that interrupted the
+ * allocator.
  */
 void prof_trigger_large(size_t size);
 
