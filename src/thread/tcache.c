@@ -129,8 +129,8 @@ bin_report(const tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned nflushes) {
  * Adds the pops since the last fold to the bin's nrequests and, in bytes, to tsd->popped (not those
  * of an explicit cache). Returns their bytes, which all callers but tcache_flush() add to
  * tsd->event_bytes, themselves or by thread_event_*(). A countdown that has wrapped becomes 0.
- * Reports nrequests before they exceed 32 bits: a thread that pops and pushes the same objects again
- * and again has no fill or flush, which report them otherwise.
+ * Reports nrequests before they exceed 32 bits: a thread that pops and pushes the same objects
+ * again and again has no fill or flush, which report them otherwise.
  */
 static uint64_t
 bin_fold(tsd_t *tsd, tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
