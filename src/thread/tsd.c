@@ -36,7 +36,7 @@ static struct {
 	atomic_u32_t count;  /* threads that have a tsd */
 	bool is_booted;
 	uint64_t seed;       /* source of the threads' seeds */
-	struct tls_hook_s at_exit; /* calls tsd_cleanup(); made at boot */
+	struct tls_hook_s at_exit; /* calls tsd_at_exit(); made at boot */
 } tsds;
 
 /* For statistics (inspect_tcache): adds the cache with this link in its arena's list. */
@@ -49,7 +49,20 @@ tsd_inspect_tcache(ql_t *link, inspect_caches_t *sum) {
 	}
 }
 
-static void tsd_cleanup(void *arg);
+static void tsd_cleanup(tsd_t *tsd);
+
+/*
+ * The destructor of the key ends the thread's own tsd, whatever the key holds. Another C library in
+ * the process (dlmopen) numbers its keys from the same number on and stores them in the same place,
+ * and a program may set a key that it never created: the value is then not ours.
+ */
+static void
+tsd_at_exit(void *arg UNUSED) {
+	tsd_t *tsd = tls_get()->tsd;
+	if (tsd != NULL) {
+		tsd_cleanup(tsd);
+	}
+}
 
 /* In the result of tsd_hook_begin(), besides the state: the fast path was closed before. */
 #define HOOK_WAS_CLOSED ((uint32_t)1 << 31)
@@ -88,7 +101,7 @@ tsd_boot(void) {
 	ehooks_begin = tsd_hook_begin;
 	ehooks_end = tsd_hook_end;
 	tsds.seed = sys_random();
-	int err = tls_hook_init(&tsds.at_exit, tsd_cleanup);
+	int err = tls_hook_init(&tsds.at_exit, tsd_at_exit);
 	inspect_tcache = tsd_inspect_tcache;
 	tsds.is_booted = err == 0;
 	return err;
@@ -340,12 +353,11 @@ tsd_try_end_absent(void) {
 }
 
 /*
- * The destructor of the key: ends and frees the data; in a lost child (gate.h) does nothing.
- * tsd_make() calls it too, before tls->tsd is set, if the destructor cannot be armed.
+ * Ends and frees the data of the calling thread; in a lost child (gate.h) does nothing. tsd_make()
+ * calls it before tls->tsd is set, if the destructor of the key cannot be armed.
  */
 static void
-tsd_cleanup(void *arg) {
-	tsd_t *tsd = arg;
+tsd_cleanup(tsd_t *tsd) {
 	struct tls_s *t = tsd->tls;
 	assert(t == tls_get() && (t->tsd == tsd || t->tsd == NULL));
 	if (gate_is_lost()) {

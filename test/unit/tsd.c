@@ -85,6 +85,34 @@ test_frees(void) {
 	is_uint(tsd_count(), n, "and it goes with the thread");
 }
 
+/* ------------------------------------------------------------------ a key overwritten */
+
+/* Puts something else into the key that holds the tsd, as a second C library does (dlmopen). */
+static void *
+thread_overwrites(void *arg) {
+	free(keep(malloc(10)));
+	void *tsd = tls_get()->tsd;
+	for (pthread_key_t key = 0; key < 128; key++) {
+		if (pthread_getspecific(key) == tsd && pthread_setspecific(key, arg) == 0) {
+			return tsd;
+		}
+	}
+	return NULL;
+}
+
+static void
+test_key_overwritten(void) {
+	pthread_t t;
+	void *is_found;
+	unsigned n = tsd_count();
+	char other[64] = {0};
+	pthread_create(&t, NULL, thread_overwrites, other);
+	pthread_join(t, &is_found);
+	ok(is_found != NULL, "a thread overwrote the key of its tsd");
+	is_uint(tsd_count(), n, "its tsd goes with it nevertheless");
+	ok(is_filled(other, 0, sizeof(other)), "and nothing was done with what the key held");
+}
+
 /* ------------------------------------------------------------------ last destructors */
 
 static pthread_key_t keys[4];
@@ -333,6 +361,7 @@ main(void) {
 	test_absent();
 	test_life();
 	test_frees();
+	test_key_overwritten();
 	test_destructors();
 	test_recall();
 	test_polled();
