@@ -95,6 +95,15 @@ small_is_live(const void *ptr, uint64_t elem) {
 	return rec != NULL ? rec->req_size != TCACHE_REC_IS_SPARE : !is_cached_here(ptr, e);
 }
 
+/*
+ * Whether the large object is in use. A hook of the user (tls_s.inside) is told of the end of a
+ * sample when the object is already marked as freed, and may still ask for its size then.
+ */
+static bool
+large_is_live(const void *ptr, const edata_t *e) {
+	return arena_large_is_live(ptr, e) || (tls_get()->inside > 0 && ptr == e->u.large_start);
+}
+
 /* Whether ptr is a block in use, as far as icheck_live() looks. */
 static bool
 is_live(const void *ptr) {
@@ -106,7 +115,7 @@ is_live(const void *ptr) {
 	if (deferred_has_any() && deferred_has(ptr)) {
 		return false;
 	}
-	return (elem & ELEM_SLAB) == 0 ? arena_large_is_live(ptr, elem_edata(elem))
+	return (elem & ELEM_SLAB) == 0 ? large_is_live(ptr, elem_edata(elem))
 	    : !ICHECK_IS_STRICT || small_is_live(ptr, elem);
 }
 

@@ -80,7 +80,10 @@ on_alloc(void *extra, unsigned how, void *p, uintptr_t result, const uintptr_t *
 
 static void
 on_dalloc(void *extra, unsigned how, void *p, const uintptr_t *args) {
-	see('d', extra, how, p)->args[0] = args[0];
+	struct seen *s = see('d', extra, how, p);
+
+	s->args[0] = args[0];
+	s->now = malloc_usable_size(p);
 }
 
 static void
@@ -117,6 +120,7 @@ was_free(void *p, unsigned how, size_t usable, const char *what) {
 
 	ok(n_seen == 1 && s->kind == 'd' && s->how == how && s->p == p && s->args[0] == usable,
 	    "%s: seen", what);
+	ok(s->now == usable, "%s: still in use then", what);
 	n_seen = 0;
 }
 

@@ -48,7 +48,7 @@ look_for_stacks(void) {
 static struct {
 	unsigned samples, frees, dumps, stacks;
 	const void *ptr, *freed;
-	size_t size, usable, freed_usable;
+	size_t size, usable, freed_usable, freed_asked;
 	unsigned len, max;
 	void *first;
 	char path[600];
@@ -69,6 +69,7 @@ on_free(const void *ptr, size_t usable) {
 	told.frees++;
 	told.freed = ptr;
 	told.freed_usable = usable;
+	told.freed_asked = malloc_usable_size((void *)(uintptr_t)ptr);
 }
 
 static void
@@ -113,6 +114,13 @@ told_what(void) {
 	free(keep(malloc(10)));
 	is_uint(told.samples, 3, "nothing is told any more");
 	is_uint(told.frees, 3, "but the end, still");
+	for (size_t size = 100; size <= 100 * 60 * 60 * 60; size *= 60) {
+		p = keep(malloc(size));
+		size_t usable = malloc_usable_size(p);
+		free(p);
+		is_uint(told.freed_asked, usable, "the hook may ask for the usable size of %zu bytes", size);
+	}
+	told.frees = 3;
 	is_int(set_hook(FREE, NULL), 0, "NULL");
 	free(q);
 	is_uint(told.frees, 3, "nor that");
