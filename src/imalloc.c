@@ -1046,13 +1046,15 @@ imalloc_settle_deferred(tsd_t *tsd) {
 
 /*
  * The tsd for a free if the thread has none ready; NULL: the free is done without one. It is made
- * at once if the free names a cache or none, or is that of a sample, recorded under the thread's
- * name.
+ * at once if the free names a cache or none, or if it is that of a sample and is recorded under the
+ * thread's name. Other samples are freed without: the block may be the TLS of another thread, which
+ * the C library frees when this one has ended.
  */
 static NOINLINE tsd_t *
 ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {
 	assert(gate_is_entered(t));
-	bool is_plain = tcache == IMALLOC_TCACHE_AUTO && (emap_elem_any(ptr) & ELEM_SAMPLED) == 0;
+	bool is_plain = tcache == IMALLOC_TCACHE_AUTO
+	    && ((emap_elem_any(ptr) & ELEM_SAMPLED) == 0 || !prof_free_names_thread());
 	return is_plain ? tsd_fetch_to_free(t) : tsd_fetch_in_gate(t);
 }
 

@@ -253,6 +253,11 @@ prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, size_
 	}
 }
 
+bool
+prof_free_names_thread(void) {
+	return prof_log_is_running() || prof_recent_is_on();
+}
+
 /* Whether sample_free_tell() has something to do. */
 static bool
 sample_free_is_told(const sample_rec_t *rec) {

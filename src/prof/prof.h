@@ -102,6 +102,8 @@ void prof_sample_alloc(tsd_t *tsd, void *ptr, sample_rec_t *rec, uint64_t rate, 
  * frees, resizes, and the reset or end of an arena; leaves the gate while a hook runs.
  */
 void prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize);
+/* Whether the free of a sample may be recorded under the name of the thread that frees it. */
+bool prof_free_names_thread(void);
 /*
  * Called at each heartbeat of a thread (its periodic work by bytes allocated), inside the gate,
  * without a lock, with `inside` raised; bytes is what the thread has allocated since its previous

@@ -7,6 +7,8 @@
 #include "heap.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #define BT "experimental.hooks.prof_backtrace"
 #define DUMP "experimental.hooks.prof_dump"
@@ -611,6 +613,53 @@ changed_under_load(void) {
 
 #define EACH "prof:true,lg_prof_sample:0,prof_dump_min_gap_ms:0"
 
+/* ------------------------------------------------------------------ frees after the end */
+
+static pthread_key_t last_key;
+static void *last_blocks[8];
+
+/* In the last of four rounds: frees as the C library does when the destructors have run. */
+static void
+last_round(void *arg) {
+	uintptr_t round = (uintptr_t)arg;
+
+	if (round < 4)
+		pthread_setspecific(last_key, (void *)(round + 1));
+	else
+		for (unsigned i = 0; i < 8; i++)
+			free(last_blocks[i]);
+}
+
+static void *
+frees_last(void *arg) {
+	pthread_setspecific(last_key, (void *)1);
+	return arg;
+}
+
+/* Its stack, in which its TLS is, goes with the thread; fork then looks at all threads. */
+static void
+freed_last(void) {
+	size_t size = 256 << 10;
+	void *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_attr_t attr;
+	pthread_t t;
+	int status = -1;
+
+	pthread_key_create(&last_key, last_round);
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, stack, size);
+	for (unsigned i = 0; i < 8; i++)
+		last_blocks[i] = keep(malloc(300));
+	is_int(pthread_create(&t, &attr, frees_last, NULL), 0, "a thread that only frees samples");
+	pthread_join(t, NULL);
+	munmap(stack, size);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(0);
+	waitpid(child, &status, 0);
+	is_int(status, 0, "nothing of it is looked at when it has ended");
+}
+
 static const struct dumps_test tests[] = {
 	{"told", told_what, EACH},
 	{"told2", told_what, EACH ",tcache:false"},
@@ -626,6 +675,7 @@ static const struct dumps_test tests[] = {
 	    ",prof_recent_alloc_max:50,prof_stats:true,prof_log:true"},
 	{"ask", hooks_that_ask, EACH ",prof_recent_alloc_max:50,prof_stats:true"},
 	{"load", changed_under_load, EACH},
+	{"last", freed_last, EACH},
 };
 
 int
