@@ -120,7 +120,7 @@ told_what(void) {
 		p = keep(malloc(size));
 		size_t usable = malloc_usable_size(p);
 		free(p);
-		is_uint(told.freed_asked, usable, "the hook may ask for the usable size of %zu bytes", size);
+		is_uint(told.freed_asked, usable, "the hook may ask for the size of %zu bytes", size);
 	}
 	told.frees = 3;
 	is_int(set_hook(FREE, NULL), 0, "NULL");
