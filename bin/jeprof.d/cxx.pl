@@ -41,7 +41,7 @@ sub short {
 	local ($in, @known) = ($mangled);
 	return undef unless length $in <= LONGEST && $in =~ /\G_Z/gc;
 	my $text = eval { encoding(0) };
-	return defined $text && $mangled =~ /17h[0-9a-f]{16}E(?:\.llvm\.\d+)?$/ ? of_rust($text) : $text;
+	return defined $text && $mangled =~ /17h[0-9a-f]{16}E(?:\.[\w.]+)?$/ ? of_rust($text) : $text;
 }
 
 my %escape = (SP => '@', BP => '*', RF => '&', LT => '<', GT => '>', LP => '(', RP => ')', C => ',');
@@ -64,11 +64,12 @@ sub take {
 # Dies, so that short() returns undef.
 sub unknown { die "not understood\n" }
 
-# A function or variable; for a thunk the function it calls. Parameters are read only where more
+# A function or variable; for a thunk the function it calls, for what makes a thread's variable the
+# variable. Parameters are read only where more
 # follows, as in another name ($is_inner).
 sub encoding {
 	my ($is_inner) = @_;
-	take(qr{GTt|T[hv](?:n?\d+_)+});
+	take(qr{GTt|T[HW]|Tc?(?:[hv](?:n?\d+_)+)+});
 	my $text = name();
 	if ($is_inner) {
 		type() until take(qr/E/);
@@ -80,10 +81,10 @@ sub encoding {
 sub name {
 	return nested() if take(qr/N/);
 	return local_name() if take(qr/Z/);
-	my $text = take(qr/St/) ? 'std::' . unqualified('') : take(qr/S(?=[0-9A-Z_])/) ? substitution()
-	    : unqualified('');
+	my $is_known = take(qr/S(?=[0-9A-Z_])/);
+	my $text = $is_known ? substitution() : (take(qr/St/) ? 'std::' : '') . unqualified('');
 	if ($in =~ /\GI/) {
-		push @known, $text;
+		push @known, $text unless $is_known;
 		arguments();
 	}
 	return $text;
@@ -153,7 +154,7 @@ sub unqualified {
 	} elsif ($in =~ /\GC(I?)[1-5]|\G(D)[0-5]/gc) {
 		my ($inherits, $mark) = ($1, defined $2 ? '~' : '');
 		my $class = $inherits ? type() : $prefix; # of a base, whose name c++filt shows too
-		$text = $mark . ($class =~ /(\w+)(?:::\{[^}]*\})*$/ ? $1 : unknown());
+		$text = $mark . ($class =~ /([\w\$]+)(?:::\{[^}]*\})*$|^(\{[^}]*\})$/ ? $1 // $2 : unknown());
 	} elsif (take(qr/Ul/)) {
 		type() until take(qr/E/);
 		$text = '{lambda#' . ordinal() . '}';
@@ -196,9 +197,9 @@ sub arguments {
 	argument() until take(qr/E/);
 }
 
-# One template argument, without text.
+# One template argument, without text. A pack may begin with I, as older compilers write it.
 sub argument {
-	return arguments() if $in =~ /\GJ/;
+	return arguments() if $in =~ /\G[IJ]/;
 	if (take(qr/L_?Z/)) {
 		return encoding(1);
 	}
@@ -210,7 +211,7 @@ sub argument {
 		argument();
 		return take(qr/E/) || unknown();
 	}
-	unknown() if $in =~ /\GX/;
+	return take(qr/XT\d*_E/) || unknown() if $in =~ /\GX/; # of expressions, a parameter alone
 	return type();
 }
 

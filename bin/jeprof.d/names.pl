@@ -128,9 +128,9 @@ sub shorten_once {
 	for (1 .. DEEPEST) { $text = of_type($text) // last }
 	return length $text ? $text : $name unless $text =~ /[(<\[ ]/;
 	$text =~ s/ \[clone [^\]]*\]//g;
-	$text =~ s/\[abi:\w+\]//g;
+	$text =~ s/\[abi:\w+\]|::\{default arg#\d+\}//g;
 	$text =~ s/\(anonymous namespace\)/\x01/g;
-	$text =~ s/\boperator(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)/my $sign = $1; $sign =~ tr{()<>}{\x02\x03\x04\x05}; "operator$sign"/ge;
+	$text =~ s/\boperator(\(\)|<=>|<<=?|>>=?|->\*?|<=?|>=?)(?: (?=<))?/my $sign = $1; $sign =~ tr{()<>}{\x02\x03\x04\x05}; "operator$sign"/ge;
 	$text =~ s/->/-\x05/g;
 	$text =~ s/\.\((\*[^()]*)\)(?=\.)/.\x02$1\x03/g; # Go: package.(*Type).Method
 	$text =~ s/::(?=<)//g; # Rust: name::<Type>
@@ -138,10 +138,12 @@ sub shorten_once {
 	$text =~ s/;[^\[\];]*\]/]/g; # Rust: [Type; 4]
 	$text =~ s/\{unnamed type#(\d+)\}/{unnamed#$1}/g;
 	$text =~ s/\{lambda\([^{}]*\)#(\d+)\}/{lambda#$1}/g;
+	my $is_round = $text =~ s/^[^()]* (?:\([^()*& ]*[*&]+)+(?=[^()*&\s])//; # int (*f(char))(long)
 	$text = cut_pairs($text, '(', ')');
+	$text =~ s/\)| \[\d*\]//g if $is_round;
 	$text =~ s{ (?:(?:const|volatile|noexcept)\b|&&?)}{}g;
-	if ($text =~ /\boperator\b/) {
-		$text =~ s/^.*?\s(?=\S*\boperator\b)//;
+	if ($text =~ /\boperator(?:"")? /) { # names that have a space themselves, as operator new
+		$text =~ s/^.*?\s(?=\S*\boperator(?:"")? )//;
 	} else {
 		$text =~ s/^.*\s(?=\S)//;
 	}

@@ -168,6 +168,8 @@ hide_operators(char *name) {
 
 				at[k] = place != NULL ? to[place - from] : at[k];
 			}
+			if (strncmp(at + len, " <", 2) == 0) /* operator<< <int> */
+				cut(at + len, 1);
 			break;
 		}
 	}
@@ -270,16 +272,48 @@ cut_qualifiers(char *name) {
 	}
 }
 
-/* The first word "operator" of a name; NULL: it has none. */
+/* The first operator of a name that has a space in its own name, as operator new; NULL: none. */
 static const char *
 operator_find(const char *name) {
 	static const char word[] = "operator";
 
 	for (const char *at = name; (at = strstr(at, word)) != NULL; at++) {
-		if ((at == name || !is_word(at[-1])) && !is_word(at[sizeof(word) - 1]))
+		const char *end = at + strlen(word);
+
+		end += strncmp(end, "\"\"", 2) == 0 ? 2 : 0;
+		if ((at == name || !is_word(at[-1])) && *end == ' ')
 			return at;
 	}
 	return NULL;
+}
+
+/*
+ * Of a function that returns the address of a function or array, as in int (*f(char))(long), keeps
+ * what stands from its name on. False: nothing is changed.
+ */
+static bool
+cut_front_of_address(char *name) {
+	char *at = strchr(name, '('), *end = at;
+
+	if (at == NULL || at == name || at[-1] != ' ')
+		return false;
+	while (*end == '(') {
+		end += 1 + strcspn(end + 1, "()*& ");
+		if (*end != '*' && *end != '&')
+			return false;
+		end += strspn(end, "*&");
+	}
+	if (*end == '\0' || *end == ')' || *end == ' ')
+		return false;
+	cut(name, (size_t)(end - name));
+	return true;
+}
+
+/* Removes what then stands behind the parameters: brackets without partner, sizes of arrays. */
+static void
+cut_rear_of_address(char *name) {
+	remove_all(name, ")", NULL);
+	remove_all(name, " [", "]");
 }
 
 /*
@@ -346,13 +380,20 @@ escape_read(const char *text, size_t *len) {
 	return *end == '$' && value >= ' ' && value <= '~' ? (char)value : '\0';
 }
 
-/* Whether a mangled name is of Rust's older scheme: it ends in a hash, as a part of its path. */
+/*
+ * Removes a suffix from a mangled name of Rust's older scheme, which ends in a hash as a part of its
+ * path. False: it is none, and nothing is changed.
+ */
 static bool
-is_older_rust(const char *mangled) {
-	size_t len = strlen(mangled);
+older_rust_try_cut(char *mangled) {
+	char *end = strstr(mangled, "E.");
+	size_t len = end != NULL ? (size_t)(end + 1 - mangled) : strlen(mangled);
 
-	return len > 20 && memcmp(mangled + len - 20, "17h", 3) == 0 && strspn(mangled + len - 17,
-	    "0123456789abcdef") == 16 && mangled[len - 1] == 'E';
+	if (len <= 20 || memcmp(mangled + len - 20, "17h", 3) != 0 || strspn(mangled + len - 17,
+	    "0123456789abcdef") != 16 || mangled[len - 1] != 'E')
+		return false;
+	mangled[len] = '\0';
+	return true;
 }
 
 /* Replaces the escapes in a name of Rust's older scheme: $LT$ becomes <, and .. becomes ::. */
@@ -434,6 +475,7 @@ expand_std_aliases(char *name, size_t room) {
 static void
 name_shorten(const char *name, char *to, size_t room) {
 	char *text = strdup(name);
+	bool is_round;
 
 	to[0] = '\0';
 	if (text == NULL) {
@@ -448,6 +490,7 @@ name_shorten(const char *name, char *to, size_t room) {
 	if (strpbrk(text, "(<[ ") != NULL) {
 		remove_all(text, " [clone ", "]");
 		remove_all(text, "[abi:", "]");
+		remove_all(text, "::{default arg#", "}");
 		hide_anonymous(text);
 		hide_operators(text);
 		hide_receivers(text);
@@ -455,7 +498,10 @@ name_shorten(const char *name, char *to, size_t room) {
 		cut_pairs(text, '<', '>');
 		cut_lengths(text);
 		cut_unnamed(text);
+		is_round = cut_front_of_address(text);
 		cut_pairs(text, '(', ')');
+		if (is_round)
+			cut_rear_of_address(text);
 		cut_qualifiers(text);
 		show_hidden(to, room, skip_return_type(text));
 	} else {
@@ -473,7 +519,7 @@ name_shorten(const char *name, char *to, size_t room) {
 void
 name_for_people(const char *mangled, char *to, size_t room) {
 	size_t bars = strspn(mangled, "_");
-	bool is_mangled = bars > 0 && mangled[bars] == 'Z' && strlen(mangled) < MANGLED_MAX;
+	bool is_mangled = bars > 0 && mangled[bars] == 'Z' && strlen(mangled) < MANGLED_MAX, is_rust;
 	demangle_t *demangle = is_mangled ? demangler_load() : NULL;
 	int status = 0;
 	char whole[MANGLED_MAX], *plain;
@@ -484,8 +530,9 @@ name_for_people(const char *mangled, char *to, size_t room) {
 	}
 	snprintf(whole, sizeof(whole), "%s", is_mangled ? mangled : "");
 	cut_suffixes(whole); /* with one the library refuses a name that has no parameters */
+	is_rust = older_rust_try_cut(whole);
 	plain = demangle != NULL ? demangle(whole, NULL, NULL, &status) : NULL;
-	if (plain != NULL && is_older_rust(whole))
+	if (plain != NULL && is_rust)
 		unescape_rust(plain);
 	name_shorten(plain != NULL ? plain : mangled, to, room);
 	if (plain != NULL)

@@ -62,6 +62,18 @@ my %want = (
 	'_ZN5applyIXadL_Z3foovEEE3runEv' => 'apply::run',
 	'_ZN20constructSymbolEntryIiE3getEv' => 'constructSymbolEntry::get',
 	'_ZN3BarltERKS_' => 'Bar::operator<',
+	'_ZNK1PIXadL_Z3fooIiEvT_EEXadL_ZS0_IlEvS1_EE3BoxI5OtherEEcvPS4_Ev' => 'P::operator Box*',
+	'_ZNSt5dequeINSt10filesystem4pathESaIS1_EE12emplace_backIIS1_EEERS1_DpOT_' =>
+	    'std::deque::emplace_back',
+	'_ZTHN4pool6threadE' => 'pool::thread', '_ZTWN4pool6threadE' => 'pool::thread',
+	'_ZTch0_v0_n40_N1D2clEv' => 'D::cl', '_ZTcv0_n32_v0_n40_N1D2clEv' => 'D::cl',
+	'_ZZ5ScaleILi2EEvPN1A5FixedILi64EXT_EEEE1p' => 'Scale::p',
+	'_ZZ1fvEN3$_0D2Ev' => 'f::$_0::~$_0',
+	'_ZZN2Dm1fEiiEd0_NKUlvE_clEv' => 'Dm::f::{lambda#1}::operator()',
+	'_Z5retftIiEPFT_lES0_' => 'retft', '_Z4twicIiEPFPFccET_ES2_' => 'twic',
+	'_ZSt7forwardIMSt6threadFvvEEOT_RNSt16remove_referenceIS3_E4typeE' => 'std::forward',
+	'_ZSt7forwardIRA2_KcEOT_RNSt16remove_referenceIS3_E4typeE' => 'std::forward',
+	'_ZZ5retftIiEPFT_lES0_ENKUlvE_clEv' => 'retft::{lambda#1}::operator()',
 	'_Z10make_constIiEN3lib6constaEv' => 'make_const', '_Zbroken' => '_Zbroken', '_ZN3' => '_ZN3',
 	'_ZN99xE' => '_ZN99xE', '_Z' => '_Z');
 my @names = sort keys %want;
@@ -103,6 +115,13 @@ my %both = (
 	'main::{lambda({lambda()#1})#2}::operator()() const' => 'main::{lambda#2}::operator()',
 	'my_operators::T foo<int>()' => 'foo', 'operator delete[]' => 'operator delete[]',
 	'std::vector<int>& my::operator_count<int>(char)' => 'my::operator_count',
+	'int (*(*f(int))(long))(char)' => 'f', 'char const (&A::f(char const (&) [2])) [2]' => 'A::f',
+	'S::run()::$_0::operator()(X*) const::{lambda(auto:1*)#1} llvm::each<Y, Z>(Y, Z)' => 'llvm::each',
+	'f(int, int)::{default arg#2}::{lambda()#1}::operator()() const' => 'f::{lambda#1}::operator()',
+	'A& (anonymous namespace)::operator<< <B>(A&, C)' => '(anonymous namespace)::operator<<',
+	'bool operator< <int>(C<int>)' => 'operator<',
+	'S::operator void (*)(int)()' => 'S::operator void', 'h(void (*)(int), int (&) [3])' => 'h',
+	'long operator"" _kb(unsigned long long)' => 'operator"" _kb', 'T& S::operator,(int)' => 'S::operator,',
 	'a->b' => 'a->b', '<unfinished' => '<unfinished', '<a>' => '<a>', '<b>.cold' => '<b>', '<a as b>x::y' => 'x::y',
 	'main.(*Pool).grow' => 'main.(*Pool).grow', 'net/http.(*conn).serve.func1' => 'net/http.(*conn).serve.func1',
 	'foo.isra.0.constprop.1' => 'foo', 'foo.cold' => 'foo',
@@ -114,6 +133,8 @@ my %both = (
 	    'std::thread::lifecycle::JoinInner::join',
 	'_ZN4core3ops8function6FnOnce40call_once$u7b$$u7b$vtable.shim$u7d$$u7d$17hb3714d4fe07a38edE' =>
 	    'core::ops::function::FnOnce::call_once{{vtable.shim}}',
+	'_ZN58_$LT$alloc..string..String$u20$as$u20$core..fmt..Write$GT$9write_str17hcc4e95ed9fd4917cE.4307' =>
+	    'alloc::string::String::write_str',
 	'_ZN3app4Pool4growIiEEvm.isra.0' => 'app::Pool::grow');
 # Rust's newer names: jeprof reads them by c++filt alone.
 my %newer = (
