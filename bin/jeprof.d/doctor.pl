@@ -199,9 +199,13 @@ sub allocator_of_program {
 	}
 	return told($whose) if $whose->{kind} =~ /ours|bare/;
 	my $who = "$whose->{name} ($whose->{path})";
+	my $build = 'cc -o ' . word($path) . ' ... -ljemalloc';
+	return find('problem', 'allocator',
+		"malloc is that of $who: a program with a sanitizer runs with no other; build it without -fsanitize",
+		$build) if $whose->{kind} eq 'sanitizer';
 	return find('problem', 'allocator',
 		"malloc is that of $whose->{name}, linked into the program: nothing that is preloaded replaces it; link it with libjemalloc.a",
-		'cc -o ' . word($path) . ' ... -ljemalloc') if $whose->{path} eq $file;
+		$build) if $whose->{path} eq $file;
 	return find('problem', 'allocator',
 		"malloc is that of $who: the library is neither linked nor preloaded", run_line($path))
 	    if $whose->{kind} eq 'libc';

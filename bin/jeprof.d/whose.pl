@@ -6,12 +6,15 @@ package Whose;
 use constant PIECE => 1 << 20; # bytes of a file that are searched at a time
 
 # %names: KEY of a file named lib<KEY>... => its allocator. @marks: [a text in an object, the
-# allocator that it shows].
+# allocator that it shows]. %sanitizers: a function that an object has => the sanitizer whose malloc
+# it has too. $passes_on: files whose malloc counts calls and calls the next one.
 my %names = (jemalloc => 'jemalloc', tcmalloc => 'tcmalloc', mimalloc => 'mimalloc',
 	snmalloc => 'snmalloc', rpmalloc => 'rpmalloc',
-	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc',
-	asan => "AddressSanitizer's malloc");
+	scudo => 'Scudo', hoard => 'Hoard', mesh => 'Mesh', tbbmalloc => 'TBB malloc');
 my @marks = (['<jemalloc>: ', 'jemalloc'], ['mimalloc: ', 'mimalloc'], ['tcmalloc: ', 'tcmalloc']);
+my %sanitizers = (__asan_init => 'AddressSanitizer', __hwasan_init => 'HWAddressSanitizer',
+	__lsan_init => 'LeakSanitizer', __msan_init => 'MemorySanitizer', __tsan_init => 'ThreadSanitizer');
+my $passes_on = qr/^lib(?:memusage|heaptrack_\w+|bytehound)\./;
 
 # What the note of the library says (prof_mailbox.h): 1 with the profiler, 0 without; undef: the
 # object is not this library.
@@ -63,7 +66,7 @@ sub foreign {
 }
 
 # { kind, path, name } of an object that has a malloc; kind is ours, bare (ours without the
-# profiler), foreign or libc.
+# profiler), foreign, sanitizer or libc.
 sub of_object {
 	my ($path, $elf) = @_;
 	my $ours = ours($elf);
@@ -71,14 +74,17 @@ sub of_object {
 		name => 'the library' } if defined $ours;
 	return { kind => 'libc', path => $path,
 		name => 'the C library' } if Object::base_name($path) =~ /^(?:libc\.|libc-|ld-musl|libc\.musl)/;
+	for my $mark (sort keys %sanitizers) {
+		return { kind => 'sanitizer', path => $path, name => $sanitizers{$mark} } if has_dynamic($elf, $mark);
+	}
 	return { kind => 'foreign', path => $path, name => foreign($elf, $path) // 'an allocator' };
 }
 
-# The malloc, as of_object() tells it, of the first of these files that exports one; undef if none
-# does.
+# The malloc, as of_object() tells it, of the first of these files that exports one which does not
+# pass on to the next; undef if none does.
 sub first_of {
 	my @paths = @_;
-	for my $path (@paths) {
+	for my $path (grep { Object::base_name($_) !~ $passes_on } @paths) {
 		my $elf = Elf::open_file($path) or next;
 		return of_object($path, $elf) if has_dynamic($elf, 'malloc');
 	}

@@ -381,8 +381,8 @@ escape_read(const char *text, size_t *len) {
 }
 
 /*
- * Removes a suffix from a mangled name of Rust's older scheme, which ends in a hash as a part of its
- * path. False: it is none, and nothing is changed.
+ * Removes a suffix from a mangled name of Rust's older scheme, which ends in a hash as a part of
+ * its path. False: it is none, and nothing is changed.
  */
 static bool
 older_rust_try_cut(char *mangled) {

@@ -98,6 +98,22 @@ SKIP: {
 		qr/^problem  allocator  malloc is that of the C library, linked into the program/m,
 		qr/-ljemalloc/);
 }
+for my $sanitizer (['address', 'AddressSanitizer'], ['thread', 'ThreadSanitizer']) {
+    SKIP: {
+		my $built = eval { build("$sanitizer->[0].c", $C, "-fsanitize=$sanitizer->[0]") };
+		skip 'no such sanitizer', 3 unless $built;
+		case_is($sanitizer->[1], {}, [$built], 1,
+			qr/malloc is that of \Q$sanitizer->[1]\E \(\S+\): .*build it without -fsanitize$/m, qr/^cc -o/);
+	}
+}
+my $counts = build('libmemusage.c', <<'C', '-shared', '-fPIC');
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+void *malloc(size_t n) { return ((void *(*)(size_t))dlsym(RTLD_NEXT, "malloc"))(n); }
+C
+case_is('behind one that passes on', { LD_PRELOAD => "$counts:$library", MALLOC_CONF => 'prof:true,prof_final:true' },
+	[$app], 0, qr/malloc is that of the library/, $run);
 my $bare = build('libjemalloc.c', <<'C', '-shared', '-fPIC');
 #include <stddef.h>
 extern void *__libc_malloc(size_t);
