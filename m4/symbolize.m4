@@ -7,7 +7,8 @@ AS_IF([test $je_symbolize = 1],
    LIBS="-ldw -lelf"
    AC_MSG_CHECKING([for libdw])
    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <elfutils/libdwelf.h>
-#include <dwarf.h>]], [[return elf_version(EV_CURRENT) == EV_NONE || dwarf_begin(0, DWARF_C_READ) != NULL]])],
+#include <dwarf.h>]], [[return elf_version(EV_CURRENT) == EV_NONE || dwarf_begin(0, DWARF_C_READ) != NULL
+         || dwarf_cu_info(NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL) != DW_UT_skeleton]])],
      [], [je_symbolize=0])
    JEM_MSG_RESULT([test $je_symbolize = 1])
    LIBS=$je_saved_LIBS

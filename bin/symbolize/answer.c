@@ -110,7 +110,7 @@ frame_give(const answer_t *to, Dwarf_Die *unit, const char *function, const char
  * unknown.
  */
 void
-answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to) {
+answer_give(Dwarf_Die *unit, Dwarf_Die *whole, const query_t *query, const answer_t *to) {
 	Dwarf_Line *row = unit != NULL && !query->is_row_unsure
 	    ? dwarf_getsrc_die(unit, query->address) : NULL;
 	const char *file = row != NULL ? dwarf_linesrc(row, NULL, NULL) : NULL;
@@ -123,10 +123,10 @@ answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t 
 	if (query->count == 0)
 		frame_give(to, unit, NULL, file, line);
 	for (unsigned at = query->count; at-- > 0;) {
-		if (dwarf_offdie(dwarf, query->scopes[at], &die) == NULL)
+		if (dwarf_offdie(dwarf_cu_getdwarf(whole->cu), query->scopes[at], &die) == NULL)
 			continue;
 		frame_give(to, unit, function_name(&die), file, line);
-		file = call_file(unit, &die);
+		file = call_file(whole, &die);
 		line = attribute_number(&die, DW_AT_call_line);
 	}
 }

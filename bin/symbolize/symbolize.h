@@ -164,9 +164,10 @@ void scopes_find(const object_t *object, Dwarf_Die *unit, query_t *queries, size
 
 /*
  * Passes the frames of a query, whose scopes are set, to the receiver; unit NULL: no unit contains
- * the address. A query without scopes gets one frame without a function.
+ * the address. The scopes lie in the unit `whole`, which is `unit` or, of a split one, in another
+ * file. A query without scopes gets one frame without a function.
  */
-void answer_give(Dwarf *dwarf, Dwarf_Die *unit, const query_t *query, const answer_t *to);
+void answer_give(Dwarf_Die *unit, Dwarf_Die *whole, const query_t *query, const answer_t *to);
 
 /* The callbacks that print text as addr2line -a -f -i does, but addresses without leading zeros. */
 void print_address(const answer_t *to, Dwarf_Addr address);

@@ -10,6 +10,8 @@
  */
 #include "symbolize.h"
 
+#include <dwarf.h>
+#include <fcntl.h>
 #include <stdlib.h>
 
 static int
@@ -26,17 +28,33 @@ by_unit(const void *a, const void *b) {
 	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
 }
 
+/*
+ * The DIE below which the functions of a unit are: of a split unit (-gsplit-dwarf) that in the
+ * compiler's file, .dwo, which libdw opens by the path in `unit` and puts into *split; else, and
+ * for files below another root, where that path means another file, `unit` itself.
+ */
+static Dwarf_Die *
+unit_whole(const object_t *object, Dwarf_Die *unit, Dwarf_Die *split) {
+	uint8_t type;
+	bool is_split = object->root == AT_FDCWD && dwarf_cu_info(unit->cu, NULL, &type, NULL, split,
+	    NULL, NULL, NULL) == 0 && type == DW_UT_skeleton && split->cu != NULL;
+
+	return is_split ? split : unit;
+}
+
 /* Answers queries (at least one) that all have the same unit, or all none. */
 static void
 unit_answer(object_t *object, query_t *queries, size_t count, const answer_t *to) {
-	Dwarf_Die unit;
+	Dwarf_Die unit, split, *whole = NULL;
 	bool has_unit = queries[0].unit != 0 && dwarf_offdie(object->dwarf, queries[0].unit,
 	    &unit) != NULL;
 
-	if (has_unit)
-		scopes_find(object, &unit, queries, count);
+	if (has_unit) {
+		whole = unit_whole(object, &unit, &split);
+		scopes_find(object, whole, queries, count);
+	}
 	for (size_t i = 0; i < count; i++)
-		answer_give(object->dwarf, has_unit ? &unit : NULL, &queries[i], to);
+		answer_give(has_unit ? &unit : NULL, whole, &queries[i], to);
 }
 
 const char *
