@@ -5,6 +5,7 @@
 package Fetch;
 
 our $seconds = 0; # --seconds: how long the server shall watch before it answers, 0: not said
+my $why = ''; # ': ' and what curl said of its last failure; '' if nothing
 my %fetched; # URL => text: each is fetched once
 
 # Whether a path begins with a scheme, whichever, and is no file.
@@ -25,7 +26,7 @@ sub get {
 	$page = $server . $page =~ s{^/?(?=\?|\z)}{/pprof/heap}r;
 	$page .= ($page =~ /\?/ ? '&' : '?') . "seconds=$seconds"
 	    if $seconds > 0 && $page !~ /[?&]seconds=/;
-	my $text = curl($page, '') // Talk::fail(1, "$page: curl could not fetch it");
+	my $text = curl($page, '') // Talk::fail(1, "$page: curl could not fetch it" . $why);
 	Talk::fail(1, "$page: the answer is empty") unless length $text;
 	return $text;
 }
@@ -35,10 +36,11 @@ sub curl {
 	my ($url, $body) = @_;
 	my $curl = Tool::find('curl') or Talk::fail(1, "$url: curl is not installed");
 	my @post = length $body ? ('--data-binary', '@-') : ();
-	return Tool::filter([$curl, '-q', '-s', '-S', '--fail', '--globoff', '--location',
-			'--max-redirs', 5,
-			'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url],
-		$body);
+	my ($code, $text, $said) = Tool::asked($body, $curl, '-q', '-s', '-S', '--fail', '--globoff',
+		'--location', '--max-redirs', 5,
+		'--proto', '=http,https', '--max-time', 60 + int(1.01 * $seconds), @post, '--', $url);
+	($why) = $said =~ /^(?:curl: )?(\S.*)/ ? ": $1" : '';
+	return $code ? undef : $text;
 }
 
 # Sets { symbols } of a profile that has neither names nor module lines to the names that its server

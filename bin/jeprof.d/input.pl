@@ -30,10 +30,13 @@ sub is_box {
 	return Box::is_one($front // '');
 }
 
-# All bytes of a path, as they are. Fails for a directory, for a device but a terminal, and for what
-# cannot be read, fetched, or found in its pack.
+my $is_stdin_read = 0;
+
+# All bytes of a path, as they are. Fails for a directory, for a device but a terminal, for standard
+# input the second time, and for what cannot be read, fetched, or found in its pack.
 sub raw {
 	my ($path) = @_;
+	Talk::fail(2, '-: standard input gives its bytes once, and is named twice') if $path eq '-' && $is_stdin_read++;
 	return of_handle($path, \*STDIN) if $path eq '-';
 	my $held = -e $path ? undef : Pack::member($path);
 	return $held if defined $held;

@@ -11,11 +11,13 @@ use constant NONE => '(no label)'; # what stands for memory without a label
 # Whether a Dump tells labels.
 sub is_told { return $_[0]{label} ? 1 : 0 }
 
-# Takes a line "# label ID TEXT" into { label } of a Dump; \xNN in the text stands for a byte.
+# Takes a line "# label ID TEXT" into { label } of a Dump; \xNN in the text stands for a byte. A label
+# that reads like NONE gets quotes.
 sub take {
 	my ($dump, $id, $text) = @_;
 	$text =~ s/\\x([0-9a-fA-F]{2})/chr hex $1/ge;
-	$dump->{label}{$id} = Talk::clean($text);
+	$text = Talk::clean($text);
+	$dump->{label}{$id} = $text eq NONE ? "\"$text\"" : $text;
 }
 
 # [label, objects, bytes] of each word of $text; a label of which the profile has no text is called

@@ -362,10 +362,12 @@ sub ends_in_a_record {
 # share 1 - exp(-B / rate) was sampled. The results of this are multiples of 1/1024: sums of such
 # numbers are exact, so they do not depend on the order or on the program that adds (a browser, for
 # a report). If the rate or a count is 0, the counts are returned as they are; else neither result
-# exceeds MOST, which only damaged profiles reach.
+# exceeds MOST, which only damaged profiles reach: a count above it is a doubt.
 sub estimate {
 	my ($self, $objects, $bytes) = @_;
 	my $rate = $self->{rate};
+	Talk::doubt("$self->{file}: damaged: it has counts that no process reaches")
+	    if $objects > MOST || $bytes > MOST;
 	return ($objects, $bytes) if $objects == 0 || $bytes == 0 || $rate == 0;
 	my $ratio = ($bytes / $objects) / $rate;
 	my $covered = $ratio > 1e-9 ? 1 - exp(-$ratio) : $ratio; # 1 - exp would lose its digits

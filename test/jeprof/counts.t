@@ -139,6 +139,8 @@ our_dump("$dir/odd.heap", rate => 524288,
 ($code, $out, $err) = jeprof('--text', '--inuse_objects', "$dir/odd.heap");
 like($out, qr/^Total: 4 objects$/m, 'zero bytes and the largest number are read');
 unlike($err, qr/division|uninit|internal/i, 'without complaint');
+is($code, 3, 'but not without doubt');
+like($err, qr/^jeprof: \S+odd\.heap: damaged: it has counts that no process reaches$/m, 'which is told');
 
 if (has_peer()) {
 	my $program = build('any.c', 'int main(void) { return 0; }');

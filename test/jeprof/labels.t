@@ -49,6 +49,12 @@ for my $words (['--label=typo'], ['--older=99d'], ['--label=typo', '--younger=1s
 	like((jeprof('top', @$words, $heap))[2], qr/^jeprof: nothing to show for --inuse_space \Q@$words\E$/m, "@$words: that is why nothing is shown");
 }
 like((jeprof('--text', '--show_bytes', '--label=tenant', $heap))[1], qr/^Total: 100000 B$/m, 'the table of old');
+{
+	my $odd = profile("$dir/odd.heap", "# label 1 (no label)\n# labeled 1 1:6:60000\n");
+	@rows = @{ JSON::PP::decode_json((jeprof('top', '--by', 'label', '--json', $odd))[1])->{rows} };
+	is(join(' ', map { "$_->{label}=$_->{self}" } @rows), '(no label)=80000 "(no label)"=60000', 'a label that reads like none');
+	like((jeprof('top', '--by=label', $odd))[2], qr/next: .* --label='\^"\\\(no label\\\)"\$' /, 'and what to type for it');
+}
 for my $bad (['--by=thread', 2, qr/--by takes label/, $heap], ['--label=x', 1, qr/has no labels: no thread/, profile("$dir/none.heap", '')]) {
 	($code, $out, $err) = jeprof('top', @$bad[0, 3]);
 	is($code, $bad->[1], "$bad->[0]: exit $bad->[1]");

@@ -120,6 +120,11 @@ for my $case (["$dir/no.heap"], ["$dir/app", "$dir/no.heap"], ["$dir/noprogram",
 	like($err, qr/^jeprof: \Q$name\E: no such file$/m, 'rule 5: in so many words');
 	is($out, '', 'rule 5: nothing on stdout');
 }
+for my $words (['-', '-'], ['--base=-', '-']) {
+	($code, $out, $err) = jeprof(\slurp($run[0]), '--text', @$words);
+	is("$code|$out", '2|', "@$words: exit 2");
+	like($err, qr/^jeprof: -: standard input gives its bytes once, and is named twice$/m, 'and why');
+}
 # An explicit scheme is fetched by curl; here by one that needs no network.
 my $curl = spew("$dir/curl", <<'SH');
 #!/bin/sh
@@ -130,7 +135,7 @@ case $url$body in
 http://h/pprof/heap*) printf 'heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x1234 0x2345\n  t*: 1: 100 [0: 0]\n\nMAPPED_LIBRARIES:\n00001000-00003000 r-xp 00000000 00:00 0 /remote/app\n' ;;
 http://h/pprof/symbol) echo 'num_symbols: 1' ;;
 http://h/pprof/symbol0x*) for a in $(echo "$body" | tr + ' '); do echo "$a name_$a"; done ;;
-*) exit 22 ;;
+*) echo 'curl: (22) the reason' >&2; exit 22 ;;
 esac
 SH
 chmod 0755, $curl;
@@ -176,7 +181,7 @@ like($out, qr/ one\n.*0xAB/, 'names that a profile brings along too') or diag $e
 		is(scalar(() = $err =~ /^jeprof: \Q$path\E: /mg), 1, 'once') or diag $err;
 	}
 }
-for my $case (['http://h/none', 1, qr/curl could not fetch it/], ['ftp://h/x', 2, qr/only http/],
+for my $case (['http://h/none', 1, qr/curl could not fetch it: \(22\) the reason$/m], ['ftp://h/x', 2, qr/only http/],
 	['http://', 2, qr/: it names no host$/m]) {
 	($code, $out, $err) = jeprof(@fetch, $case->[0]);
 	is("$code|$out", "$case->[1]|", "rule 5: $case->[0]: exit $case->[1]");
