@@ -98,7 +98,7 @@ sub instructions {
 }
 
 # Prints the instructions of one routine of line_sums(), all of one object and symbol, each sum
-# beside the instruction that holds its address; a doubt if that file is not here.
+# beside the instruction that holds its address; a doubt if that file is not here or objdump fails.
 sub disasm_routine {
 	my ($objdump, $sum, $routine, $option) = @_;
 	my $place = $sum->{place}[$routine->{entries}[0]];
@@ -107,7 +107,7 @@ sub disasm_routine {
 	my $elf = $object && $object->elf;
 	return Talk::doubt('no instructions: the object file is missing') unless $elf && defined $raw;
 	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw",
-			$elf->{path}], '') // '';
+			$elf->{path}], '') // return Talk::doubt("$elf->{path}: objdump failed: no instructions");
 	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]], $_] }
 	    grep { $Places::object[$sum->{place}[$_]] == $object } @{ $routine->{entries} };
 	my @lines = split /\n/, $text;

@@ -222,7 +222,7 @@ sub symbols {
 		chomp $line;
 		my $map = Dump::map_line($line);
 		push @{ $dump->{maps} }, $map if $map;
-		push @addresses, hex $1 if $line =~ /^\s*(?:0x)?([0-9a-f]+)\s*$/i;
+		push @addresses, hex $1 if $line =~ /^\s*(?:0x)?([0-9a-f]{1,16})\s*$/i;
 	}
 	my @places = map { Places::number($dump, $_) } @addresses;
 	Names::resolve(0);

@@ -335,6 +335,9 @@ C
 		($code, $out) = jeprof('--disasm=^holder$', $program, $real);
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+[0-9a-f]+:\s+(?:call|bl|jal)/m,
 			'--disasm: the sum beside the call');
+		($code, $out, $err) = jeprof('--tools=objdump:/bin/false', '--disasm=^holder$', $program, $real);
+		is($code, 3, '--disasm where objdump fails: a doubt');
+		like($err, qr/^jeprof: \Q$program\E: objdump failed: no instructions$/m, 'which is told');
 	}
 	{
 		my $text = <<'C';
@@ -371,6 +374,8 @@ C
 	my ($maps) = slurp($real) =~ /MAPPED_LIBRARIES:\n(.*)/s;
 	($code, $out) = jeprof(\"${maps}0x$address\n0x1\n", '--symbols', $program);
 	is($out, "holder\n??\n", '--symbols');
+	($code, $out, $err) = jeprof(\"${maps}0x$address\n0x1${\ ('0' x 16)}\n", '--symbols', $program);
+	is("$out$err", "holder\n", 'an address of 65 bits is none');
 	my @both = map { dump_of($library, 'lg_prof_sample:0', $program) } 1, 2;
 	($code, $out, $err) = jeprof('--text', '--show_bytes', $program, @both);
 	my ($two) = $out =~ /^Total: (\d+)/;
