@@ -236,8 +236,9 @@ sub lines_of {
 }
 
 # { offset => [[function, file, line], ...] } of one object, frames innermost first: of its pack,
-# else by the first tool that is there and answers. Empty if there is no file with lines, no tool,
-# or all fail (a doubt). The result may have offsets that were not asked for.
+# else by the first tool that is there and answers; where one has failed, as for sections whose
+# compression it cannot undo, the next must know a file. Empty if there is no file with lines, no
+# tool, or all fail (a doubt). The result may have offsets that were not asked for.
 sub found_lines {
 	my ($object, @offsets) = @_;
 	my $packed = $object->packed_lines;
@@ -246,9 +247,10 @@ sub found_lines {
 	return $told{$path} if $told{$path} && !grep { !$told{$path}{$_} } @offsets;
 	my @there = line_tools();
 	for my $tool (@there) {
-		my $text = ask($tool, $path, @offsets) // next;
+		my $found = answers(ask($tool, $path, @offsets) // next);
+		next if $tool ne $there[0] && !grep { $_->[1] !~ /^\?\?/ } map { @$_ } values %$found;
 		tell_engine($tool, $path);
-		return answers($text);
+		return $found;
 	}
 	Talk::doubt("$path: " . join(' and ', @there) . ' failed; its lines are missing') if @there;
 	return {};

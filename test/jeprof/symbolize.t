@@ -180,7 +180,7 @@ for my $compiler (qw(gcc clang)) {
 # jeprof: the same answer by whatever program is there, and it says by which.
 my ($library) = libraries();
 SKIP: {
-	skip 'no library', 6 unless $library;
+	skip 'no library', 9 unless $library;
 	my $dump = dump_of($library, 'lg_prof_sample:10', $program{plain});
 	my @ask = ('--text', '--lines', '--inlines', '--debug', $dump);
 	($code, $out, $err) = jeprof(@ask);
@@ -192,6 +192,13 @@ SKIP: {
 	like($err2, qr/: lines by (?:llvm-symbolizer|addr2line)$/m, 'without it: another');
 	s{(?<= )\S*/}{}g for $out, $out2;
 	is($out2, $out, 'which says the same') if which('llvm-symbolizer');
+	my $empty = spew("$dir/empty", "#!/bin/sh\nwhile read -r at; do printf '%s\\n??\\n??:0\\n\\n' \"\$at\"; done\n");
+	chmod 0755, $empty;
+	my $failing = '--tools=jeprof-symbolize:/bin/false,llvm-symbolizer:' . $empty;
+	($code, $out, $err) = jeprof($failing, @ask);
+	like($err, qr/^jeprof: \Q$program{plain}\E: lines by addr2line$/m, 'one fails, the next knows nothing: the third');
+	($code, $out, $err) = jeprof("$failing,addr2line:$empty", @ask);
+	like("$code $err", qr/^3 .*^jeprof: \Q$program{plain}\E: jeprof-symbolize and llvm-symbolizer and addr2line failed; its lines are missing$/ms, 'all: a doubt');
 	rename build('other.cc', $text), "$dir/ended"; # the same code, of a file of another name
 	spew("$dir/ended\n", slurp($program{plain}));
 	chmod 0755, "$dir/ended\n";
