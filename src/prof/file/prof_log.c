@@ -11,7 +11,6 @@
  */
 #include "prof/file/prof_log.h"
 
-#include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
@@ -23,7 +22,6 @@
 #include "prof/sites/prof_switch.h"
 #include "util/assert.h"
 #include "util/bits.h"
-#include "util/htab.h"
 
 /* Bytes of a chunk, a piece of memory that records are stored in. */
 #define CHUNK_BYTES ((size_t)1 << 18)
@@ -44,6 +42,17 @@ typedef struct log_chunk_s {
 	log_rec_t recs[];
 } log_chunk_t;
 
+/*
+ * Thread records or sites that the records name, in the order of their numbers in the document. An
+ * element of v has its own index as its log_number; one whose log_number is another index, or none
+ * below n, is not in it.
+ */
+typedef struct {
+	const void **v;
+	size_t n;
+	size_t bytes;       /* of v, which is mapped; pages that are not used are never touched */
+} log_names_t;
+
 #define CHUNK_RECS ((CHUNK_BYTES - sizeof(log_chunk_t)) / sizeof(log_rec_t))
 
 cassert(prof_log_stopped == 0);
@@ -63,9 +72,8 @@ static LARGE_BSS struct {
 	log_chunk_t *chunks;    /* the records that it writes */
 	prof_file_t file;
 	prof_writer_t writer;
-	htab_t threads;         /* maps a tdata to its number plus one */
-	htab_t stacks;          /* maps a site to its number plus one */
-	int table_err;          /* last errno of these tables; 0: none */
+	log_names_t threads;    /* of prof_tdata_t */
+	log_names_t stacks;     /* of prof_site_t */
 } alog = {.mtx = MUTEX_INITIALIZER("prof_log", WITNESS_RANK_PROF_LOG)};
 
 atomic_u32_t prof_log_state;
@@ -151,21 +159,25 @@ prof_log_start(const char *path) {
 
 /* ---------------------------------------------------------------- numbers of threads and stacks */
 
-/* Assigns the next number to a key that has none; an error goes to table_err. */
-static void
-number_assign(htab_t *h, const void *key) {
-	if (htab_find(h, key) == NULL) {
-		int err = htab_insert(h, key, (void *)(htab_count(h) + 1));
-		alog.table_err = err != 0 ? err : alog.table_err;
+/* The number of a thread or site, whose log_number is *place: the next one if it has none. */
+static uint32_t
+number_of(log_names_t *names, const void *who, uint32_t *place) {
+	if (*place >= names->n || names->v[*place] != who) {
+		assert((names->n + 1) * sizeof(who) <= names->bytes);
+		*place = (uint32_t)names->n;
+		names->v[names->n++] = who;
 	}
+	return *place;
 }
 
-/* The number of a key in the document, from 0 on. */
-static size_t
-number_of(const htab_t *h, const void *key) {
-	size_t number = (size_t)htab_find(h, key);
-	assert(number >= 1 && number <= htab_count(h));
-	return number - 1;
+static uint32_t
+thread_of(const prof_cnt_t *c) {
+	return number_of(&alog.threads, c->tdata, &c->tdata->log_number);
+}
+
+static uint32_t
+stack_of(const prof_cnt_t *c) {
+	return number_of(&alog.stacks, c->site, &c->site->log_number);
 }
 
 /* The record at chunk *c, index *i, which move on; NULL at the end. */
@@ -178,46 +190,46 @@ rec_next(const log_chunk_t **c, size_t *i) {
 	return *c == NULL ? NULL : &(*c)->recs[(*i)++];
 }
 
-/* Fills both tables with what the records name. 0 or an errno, and then there are no tables. */
+/* Maps room for as many names. 0 or ENOMEM. */
 static int
-numbers_make(const log_chunk_t *c) {
-	size_t i = 0;
-	alog.table_err = htab_init(&alog.threads, 4, meta_alloc, meta_free);
-	if (alog.table_err != 0) {
-		return alog.table_err;
-	}
-	alog.table_err = htab_init(&alog.stacks, 8, meta_alloc, meta_free);
-	if (alog.table_err != 0) {
-		htab_destroy(&alog.threads);
-		return alog.table_err;
-	}
-	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
-		number_assign(&alog.threads, r->alloc->tdata);
-		number_assign(&alog.threads, r->freed->tdata);
-		number_assign(&alog.stacks, r->alloc->site);
-		number_assign(&alog.stacks, r->freed->site);
-	}
-	if (alog.table_err != 0) {
-		htab_destroy(&alog.threads);
-		htab_destroy(&alog.stacks);
-	}
-	return alog.table_err;
+names_map(log_names_t *names, size_t n) {
+	bool commit = true;
+	*names = (log_names_t){.bytes = PAGE_CEILING((n + 1) * sizeof(void *))};
+	names->v = pages_map(NULL, names->bytes, PAGE, &commit);
+	return names->v == NULL ? ENOMEM : 0;
 }
 
-/* Returns the keys in the order of their numbers, in *bytes of mapped memory; NULL without it. */
-static const void **
-keys_in_order(const htab_t *h, size_t *bytes) {
-	bool commit = true;
-	*bytes = PAGE_CEILING((htab_count(h) + 1) * sizeof(void *));
-	const void **v = pages_map(NULL, *bytes, PAGE, &commit);
-	size_t cursor = 0;
-	const void *key;
-	void *value;
-	while (v != NULL && htab_next(h, &cursor, &key, &value)) {
-		assert((size_t)value - 1 < htab_count(h) && v[(size_t)value - 1] == NULL);
-		v[(size_t)value - 1] = key;
+/* Unmaps both lists, also if they were not mapped. */
+static void
+names_unmap(void) {
+	log_names_t *all[] = {&alog.threads, &alog.stacks};
+	for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
+		if (all[i]->v != NULL) {
+			pages_unmap_in_time(all[i]->v, all[i]->bytes);
+		}
+		*all[i] = (log_names_t){NULL, 0, 0};
 	}
-	return v;
+}
+
+/* Lists all threads and stacks that the records name. 0 or ENOMEM. */
+static int
+names_list(const log_chunk_t *first) {
+	size_t n = 0, i = 0;
+	const log_chunk_t *c;
+	for (c = first; c != NULL; c = c->next) {
+		n += 2 * c->n;
+	}
+	if (names_map(&alog.threads, n) != 0 || names_map(&alog.stacks, n) != 0) {
+		return ENOMEM;
+	}
+	c = first;
+	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
+		thread_of(r->alloc);
+		thread_of(r->freed);
+		stack_of(r->alloc);
+		stack_of(r->freed);
+	}
+	return 0;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -263,20 +275,14 @@ write_trace(prof_writer_t *w, const void *who) {
 	prof_write_lit(w, "]");
 }
 
-/* Writes all keys of a table in the order of their numbers, with commas between. 0 or ENOMEM. */
-static int
-write_all_of(prof_writer_t *w, const htab_t *h, void (*write)(prof_writer_t *, const void *)) {
-	size_t bytes;
-	const void **v = keys_in_order(h, &bytes);
-	if (v == NULL) {
-		return ENOMEM;
-	}
-	for (size_t i = 0; i < htab_count(h); i++) {
+/* Writes the elements of a list with commas between. */
+static void
+write_names(prof_writer_t *w, const log_names_t *names,
+    void (*write)(prof_writer_t *, const void *)) {
+	for (size_t i = 0; i < names->n; i++) {
 		prof_write_text(w, i == 0 ? "" : ",");
-		write(w, v[i]);
+		write(w, names->v[i]);
 	}
-	pages_unmap_in_time(v, bytes);
-	return 0;
 }
 
 static void
@@ -286,10 +292,10 @@ write_recs(prof_writer_t *w, const log_chunk_t *c) {
 	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
 		prof_write_text(w, is_first ? "{" : ",{");
 		is_first = false;
-		write_field(w, "\"alloc_thread\":", number_of(&alog.threads, r->alloc->tdata));
-		write_field(w, ",\"free_thread\":", number_of(&alog.threads, r->freed->tdata));
-		write_field(w, ",\"alloc_trace\":", number_of(&alog.stacks, r->alloc->site));
-		write_field(w, ",\"free_trace\":", number_of(&alog.stacks, r->freed->site));
+		write_field(w, "\"alloc_thread\":", thread_of(r->alloc));
+		write_field(w, ",\"free_thread\":", thread_of(r->freed));
+		write_field(w, ",\"alloc_trace\":", stack_of(r->alloc));
+		write_field(w, ",\"free_trace\":", stack_of(r->freed));
 		write_field(w, ",\"alloc_timestamp\":", r->alloc_ns);
 		write_field(w, ",\"free_timestamp\":", r->free_ns);
 		write_field(w, ",\"usize\":", r->usize);
@@ -297,22 +303,19 @@ write_recs(prof_writer_t *w, const log_chunk_t *c) {
 	}
 }
 
-/* Writes the JSON document; duration is in ns. 0 or ENOMEM. */
-static int
+/* Writes the JSON document; duration is in ns. */
+static void
 write_log(uint64_t duration) {
 	prof_writer_t *w = &alog.writer;
 	write_info(w, duration);
 	prof_write_lit(w, "\"threads\":[");
-	int err = write_all_of(w, &alog.threads, write_thread);
+	write_names(w, &alog.threads, write_thread);
 	prof_write_lit(w, "],\"stack_traces\":[");
-	if (err == 0) {
-		err = write_all_of(w, &alog.stacks, write_trace);
-	}
+	write_names(w, &alog.stacks, write_trace);
 	prof_write_lit(w, "],\"allocations\":[");
 	write_recs(w, alog.chunks);
 	prof_write_lit(w, "]}");
 	prof_writer_flush(w);
-	return err;
 }
 
 /* Opens the file, writes the document and closes the file; reports a failure. Outside the gate. */
@@ -324,8 +327,7 @@ log_write_file(uint64_t duration) {
 	};
 	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
 	if (err == 0) {
-		err = write_log(duration);
-		alog.file.err = alog.file.err != 0 ? alog.file.err : err;
+		write_log(duration);
 	}
 	err = prof_file_close(&alog.file);
 	if (err != 0) {
@@ -359,19 +361,15 @@ chunks_free(log_chunk_t *c) {
 static int
 log_finish(uint64_t duration) {
 	struct tls_s *t = tls_get();
-	int err = numbers_make(alog.chunks);
-	if (err != 0) {
-		return err;
-	}
-	err = prof_writer_init(&alog.writer, &alog.file);
+	int err = names_list(alog.chunks);
+	err = err != 0 ? err : prof_writer_init(&alog.writer, &alog.file);
 	if (err == 0) {
 		uint32_t depth = gate_leave_all(t);
 		err = log_write_file(duration);
 		gate_reenter(t, depth);
 		prof_writer_end(&alog.writer);
 	}
-	htab_destroy(&alog.threads);
-	htab_destroy(&alog.stacks);
+	names_unmap();
 	return err;
 }
 
@@ -430,8 +428,7 @@ prof_log_postfork_child(bool goes_on) {
 	} else if (state == prof_log_dumping && alog.writing != mutex_self()) {
 		prof_file_forget(&alog.file);
 		prof_writer_forget(&alog.writer);
-		htab_destroy(&alog.threads);
-		htab_destroy(&alog.stacks);
+		names_unmap();
 		chunks_free(alog.chunks);
 	} else {
 		return;

@@ -85,6 +85,7 @@ typedef struct prof_site_s {
 	 */
 	uint64_t mark_c16;
 	uint64_t mark_est;
+	uint32_t log_number;   /* its index in the log's list of stacks (prof_log.c), if it is there */
 	/* return addresses, leaf first, PROF_FRAME_BYTES each; then PROF_FRAMES_PAD bytes */
 	uint8_t frames[];
 } prof_site_t;
@@ -163,6 +164,7 @@ struct prof_tdata_s {
 	uint64_t beat_ns;
 	uint64_t last_stack;   /* bt.stack of the last backtrace that was looked up in the tables */
 	prof_cnt_t *last;      /* count of that backtrace if it came twice in a row, pinned; or NULL */
+	uint32_t log_number;   /* its index in the log's list of threads (prof_log.c), if it is there */
 	/*
 	 * texts of PROF_TEXT_SIZE bytes, [0] for prof.last_error and [1] for prof.last_dump, that were
 	 * returned to the thread last; NULL: none yet
