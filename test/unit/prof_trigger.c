@@ -47,7 +47,7 @@ fake_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 	if (w.err == 0) {
 		w.dumps[kind]++;
 		w.value[kind] = value;
-		snprintf(w.metric, sizeof(w.metric), "%s", metric);
+		snprintf(w.metric, sizeof(w.metric), "%s", metric == NULL ? "none" : metric);
 	}
 	return w.err;
 }
@@ -269,6 +269,31 @@ test_timer(void) {
 	is_uint(w.value[prof_kind_timer], 5500, "with the milliseconds");
 	w.is_on = false;
 	ok(prof_trigger_tick() == UINT64_MAX, "not while profiling is off");
+}
+
+/* Kinds that jemalloc has too: no threshold is set, and a heartbeat writes what is pending. */
+static void
+test_pending_by_others(void) {
+	const prof_kind_t kinds[] = {prof_kind_interval, prof_kind_gdump};
+
+	start();
+	for (unsigned i = 0; i < ARRAY_LEN(kinds); i++) {
+		prof_kind_t k = kinds[i];
+		uint64_t overlapped = prof_keep_overlapped();
+		w.err = EBUSY;
+		prof_trigger_due(k, 1);
+		prof_trigger_due(k, 1);
+		prof_trigger_heartbeat(0);
+		is_uint(w.dumps[k], 0, "%s: another dump runs", prof_kind_name(k));
+		is_uint(prof_keep_overlapped(), overlapped + 2, "both are counted");
+		w.err = 0;
+		prof_trigger_heartbeat(0);
+		is_uint(w.dumps[k], 1, "both are one dump");
+		is_str(w.metric, "none", "which names no metric");
+		is_uint(prof_keep_overlapped(), overlapped + 1, "the one merged into it stays counted");
+		prof_trigger_heartbeat(0);
+		is_uint(w.dumps[k], 1, "once");
+	}
 }
 
 static void
@@ -544,6 +569,7 @@ main(void) {
 	test_metric();
 	test_busy();
 	test_timer();
+	test_pending_by_others();
 	test_timer_by_heartbeat();
 	test_highwater_meanwhile();
 	test_setters();

@@ -12,7 +12,7 @@
  *
  * Locks: `scan` is used under the caller's lock prof_dump; the other state is atomic. Called by
  * prof_dump.c before and after each profile and by prof_box.c before a box; for gaps and counters
- * by prof_trigger.c, prof_auto.c, prof_request.c and prof_course.c; for settings by ctl_prof.c; by
+ * by prof_trigger.c, prof_request.c and prof_course.c; for settings by ctl_prof.c; by
  * prof.c at boot and in a forked child.
  */
 #include "prof/file/prof_keep.h"

@@ -12,7 +12,7 @@
  * removed. A lowered limit on files takes effect after the next profile that counts.
  *
  * Limits and counters are atomic, without a lock; functions that read the directory need the lock
- * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_auto.c, prof_request.c,
+ * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_request.c,
  * prof_course.c, ctl_prof.c and prof.c.
  */
 #ifndef PROF_KEEP_H

@@ -2,21 +2,17 @@
  * Dumps at an interval of allocated bytes, at a new maximum of mapped memory, on request, and at
  * the end of the process; and the mark for dumps of growth.
  *
- * Invariant: of the kinds interval and gdump at most one dump each is pending, and further ones
- * that cannot be written meanwhile are merged into it. Pending: it could not be written, because
- * another dump was being written. Each heartbeat of any thread (thread/thread_event.h) tries a
- * pending dump once more, also that at which it became pending; exit does not. Locks: none of its
- * own, state is atomic; prof_dump() and prof_mark() take the lock of dumps (prof_dump.c). Called by
- * prof.c (heartbeat, exit, fork), imalloc.c, by pac through its hook, by prof_signal.c for the
- * final profile, and by ctl_prof.c and prof_request.c for dumps on request and the mark.
+ * What cannot be written because another dump is being written stays pending (prof_trigger.h), but
+ * exit does not try it again. Locks: none of its own, state is atomic; prof_dump() and prof_mark()
+ * take the lock of dumps (prof_dump.c). Called by prof.c (heartbeat, exit, fork), imalloc.c, by pac
+ * through its hook, by prof_signal.c for the final profile, and by ctl_prof.c and prof_request.c
+ * for dumps on request and the mark.
  */
 #include "prof/trigger/prof_auto.h"
 
 #include "os/gate.h"
 #include "os/tls.h"
-#include "os/witness.h"
 #include "prof/file/prof_dump.h"
-#include "prof/file/prof_keep.h"
 #include "prof/file/prof_log.h"
 #include "prof/sites/prof_mark.h"
 #include "prof/sites/prof_switch.h"
@@ -25,49 +21,8 @@
 
 atomic_b_t prof_gdump_is_due;
 
-static struct {
-	/*
-	 * Bytes allocated since an interval passed last, counted only while prof.active is true. An
-	 * interval or more only until the thread that reached it has subtracted it.
-	 */
-	atomic_u64_t interval_bytes;
-	/* A dump of this kind came due while another dump was being written. */
-	atomic_b_t interval_pending;
-	atomic_b_t gdump_pending;
-} autos;
-
-/*
- * Leaves one dump pending for a heartbeat of any thread, and counts it as overlapped. auto_retry()
- * takes that count back, so only dumps that were merged into a pending one stay counted.
- */
-static void
-auto_keep_pending(atomic_b_t *pending) {
-	prof_keep_overlap();
-	atomic_store_b(pending, true, MO_RELEASE);
-}
-
-/*
- * Writes the dump if the switches and limits allow it. Leaves it pending if another one is being
- * written; after any other error it is dropped.
- */
-static void
-auto_dump(prof_kind_t kind, atomic_b_t *pending) {
-	assert(kind == prof_kind_interval || kind == prof_kind_gdump);
-	witness_assert_lockless();
-	if (prof_trigger_fire(kind, NULL, 0) == EBUSY) {
-		auto_keep_pending(pending);
-	}
-}
-
-/* Retries the pending dump, if there is one. */
-static void
-auto_retry(prof_kind_t kind, atomic_b_t *pending) {
-	if (unlikely(atomic_load_b(pending, MO_RELAXED))
-	    && atomic_exchange_b(pending, false, MO_ACQUIRE)) {
-		prof_keep_overlap_retry();
-		auto_dump(kind, pending);
-	}
-}
+/* Bytes allocated since an interval passed last, counted only while prof.active is true. */
+static atomic_u64_t interval_bytes;
 
 void
 prof_gdump_due(void) {
@@ -78,44 +33,22 @@ void
 prof_gdump_write(void) {
 	if (unlikely(atomic_load_b(&prof_gdump_is_due, MO_RELAXED))
 	    && atomic_exchange_b(&prof_gdump_is_due, false, MO_RELAXED) && prof_gdump_get()) {
-		auto_dump(prof_kind_gdump, &autos.gdump_pending);
+		prof_trigger_due(prof_kind_gdump, 1);
 	}
-}
-
-/*
- * Adds bytes to the count while prof.active is true; true if an interval has passed. Several
- * intervals that pass at once count as one.
- */
-static bool
-interval_try_pass(uint64_t bytes) {
-	uint64_t interval = prof_interval_get();
-	if (interval == 0 || !prof_switch_is_active()) {
-		return false;
-	}
-	uint64_t sum = atomic_fetch_add_u64(&autos.interval_bytes, bytes, MO_RELAXED) + bytes;
-	while (sum >= interval) {
-		if (atomic_cas_weak_u64(&autos.interval_bytes, &sum, sum % interval, MO_RELAXED,
-			MO_RELAXED)) {
-			return true;
-		}
-	}
-	return false;
 }
 
 void
 prof_auto_heartbeat(uint64_t bytes) {
-	if (interval_try_pass(bytes)) {
-		auto_dump(prof_kind_interval, &autos.interval_pending);
+	uint64_t interval = prof_interval_get();
+	if (interval != 0 && prof_switch_is_active()
+	    && prof_trigger_try_reach(&interval_bytes, bytes, interval) != 0) {
+		prof_trigger_due(prof_kind_interval, 1);
 	}
-	auto_retry(prof_kind_interval, &autos.interval_pending);
 	prof_gdump_write();
-	auto_retry(prof_kind_gdump, &autos.gdump_pending);
 }
 
 void
 prof_auto_postfork_child(void) {
-	atomic_store_b(&autos.interval_pending, false, MO_RELAXED);
-	atomic_store_b(&autos.gdump_pending, false, MO_RELAXED);
 	atomic_store_b(&prof_gdump_is_due, false, MO_RELAXED);
 }
 

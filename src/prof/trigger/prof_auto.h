@@ -13,8 +13,8 @@
 
 /*
  * Called at heartbeats (thread/thread_event.h), where a dump is safe, with the bytes that the
- * thread has allocated since its last one. Writes what is due, and what is pending of the kinds
- * interval and gdump, if prof_trigger_fire() permits it.
+ * thread has allocated since its last one. Writes what is due of the kinds interval and gdump
+ * (prof_trigger_due()). prof_trigger_heartbeat() follows, which writes what is pending.
  */
 void prof_auto_heartbeat(uint64_t bytes);
 /*
@@ -27,8 +27,8 @@ void prof_auto_heartbeat(uint64_t bytes);
 void prof_gdump_due(void);
 extern HIDDEN atomic_b_t prof_gdump_is_due; /* set until prof_gdump_write() takes the dump up */
 /*
- * Writes the dump of gdump if one is due, prof.gdump is still on and prof_trigger_fire() permits
- * it; at heartbeats, other ends of a request, and at exit. While another dump is written it becomes
+ * Writes the dump of gdump if one is due and prof.gdump is still on (prof_trigger_due()); at
+ * heartbeats, other ends of a request, and at exit. While another dump is written it becomes
  * pending: the next heartbeat writes it, exit does not.
  */
 void prof_gdump_write(void);
@@ -64,7 +64,7 @@ int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *
  */
 void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 
-/* Drops dumps that were pending in the parent: they are not due in the child. */
+/* Forgets that a dump of gdump was due in the parent. */
 void prof_auto_postfork_child(void);
 
 #endif /* PROF_AUTO_H */

@@ -12,7 +12,7 @@
  * whether there is something pending; none is held while a profile is written. Called by prof.c at
  * boot, heartbeats and after fork, by imalloc.c for large requests, by the profiler's thread
  * (prof_control.c) for the timer, highwater and what is pending, by ctl_prof.c, prof_session.c and
- * prof_request.c for settings, and by prof_auto.c, whose dumps pass prof_trigger_fire() too.
+ * prof_request.c for settings, and by prof_auto.c for its kinds.
  */
 #include "prof/trigger/prof_trigger.h"
 
@@ -59,7 +59,7 @@ static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name e
 
 /* The kinds whose pending profiles fire_pending() writes; highwater is never pending. */
 static const prof_kind_t retried[] = {
-	prof_kind_alloc, prof_kind_large, prof_kind_timer
+	prof_kind_interval, prof_kind_gdump, prof_kind_alloc, prof_kind_large, prof_kind_timer
 };
 
 static struct {
@@ -354,8 +354,13 @@ trigger_dump(const prof_keep_turn_t *turn, const char *metric, uint64_t value) {
 	return err;
 }
 
-int
-prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
+/*
+ * Writes the profile if the switches and prof_keep permit it. Returns 0, EBUSY (another dump runs,
+ * try again), EAGAIN (left out; counted as suppressed unless prof.active is false or the prefix is
+ * empty), or the errno of the failed write.
+ */
+static int
+fire(prof_kind_t kind, const char *metric, uint64_t value) {
 	assert(kind < prof_kind_n);
 	if (!prof_trigger_hooks->is_on()) {
 		return EAGAIN;
@@ -368,10 +373,13 @@ prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value) {
 	return trigger_dump(&turn, metric, value);
 }
 
-/* What a profile of this kind names as its metric. */
+/* What a profile of this kind names as its metric; NULL: nothing. */
 static const char *
 kind_metric(prof_kind_t kind) {
 	switch (kind) {
+	case prof_kind_interval:
+	case prof_kind_gdump:
+		return NULL;
 	case prof_kind_alloc:
 		return "alloc";
 	case prof_kind_large:
@@ -385,8 +393,8 @@ kind_metric(prof_kind_t kind) {
 
 /*
  * Leaves the profile pending, for the next heartbeat of any thread or for the profiler's thread;
- * value (> 0) is what it reports, in bytes or ms. This happens often while another profile is
- * written, and then takes a lock only the first time.
+ * value (> 0) is what it reports, in bytes or ms, if it names a metric. This happens often while
+ * another profile is written, and then takes a lock only the first time.
  */
 static void
 keep_pending(prof_kind_t kind, uint64_t value) {
@@ -400,10 +408,9 @@ keep_pending(prof_kind_t kind, uint64_t value) {
 	}
 }
 
-/* Writes the profile, or leaves it pending while another one is written. */
-static void
-fire_or_keep(prof_kind_t kind, uint64_t value) {
-	if (prof_trigger_fire(kind, kind_metric(kind), value) == EBUSY) {
+void
+prof_trigger_due(prof_kind_t kind, uint64_t value) {
+	if (fire(kind, kind_metric(kind), value) == EBUSY) {
 		keep_pending(kind, value);
 	}
 }
@@ -419,7 +426,7 @@ fire_pending(void) {
 		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_ACQUIRE);
 		if (value != 0) {
 			prof_keep_overlap_retry();
-			fire_or_keep(retried[i], value);
+			prof_trigger_due(retried[i], value);
 		}
 	}
 	if (!atomic_load_b(&trig.has_pending, MO_RELAXED)) {
@@ -429,19 +436,25 @@ fire_pending(void) {
 
 /* ---------------------------------------------------------------- bytes, large requests */
 
+uint64_t
+prof_trigger_try_reach(atomic_u64_t *count, uint64_t bytes, uint64_t threshold) {
+	uint64_t sum = atomic_fetch_add_u64(count, bytes, MO_RELAXED) + bytes;
+	while (sum >= threshold) {
+		if (atomic_cas_weak_u64(count, &sum, sum % threshold, MO_RELAXED, MO_RELAXED)) {
+			return sum;
+		}
+	}
+	return 0;
+}
+
 /* Adds a thread's bytes; the thread by whose bytes the threshold is reached writes the profile. */
 static void
 alloc_heartbeat(uint64_t bytes) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_alloc]);
-	if (threshold == 0 || !prof_trigger_hooks->is_on()) {
-		return;
-	}
-	uint64_t sum = atomic_fetch_add_u64(&trig.alloc_bytes, bytes, MO_RELAXED) + bytes;
-	while (sum >= threshold) {
-		if (atomic_cas_weak_u64(&trig.alloc_bytes, &sum, sum % threshold, MO_RELAXED,
-		    MO_RELAXED)) {
-			fire_or_keep(prof_kind_alloc, sum);
-			return;
+	if (threshold != 0 && prof_trigger_hooks->is_on()) {
+		uint64_t sum = prof_trigger_try_reach(&trig.alloc_bytes, bytes, threshold);
+		if (sum != 0) {
+			prof_trigger_due(prof_kind_alloc, sum);
 		}
 	}
 }
@@ -451,7 +464,7 @@ prof_trigger_large(size_t size) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_large]);
 	assert(tls_get()->inside <= 1 && tls_get()->gate_depth <= 1);
 	if (threshold != 0 && size >= threshold) {
-		fire_or_keep(prof_kind_large, size);
+		prof_trigger_due(prof_kind_large, size);
 	}
 }
 
@@ -596,7 +609,7 @@ timer_tick(void) {
 		return period - (now - last);
 	}
 	if (atomic_cas_strong_u64(&trig.timer_last_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
-		fire_or_keep(prof_kind_timer, (now - last) / NSTIME_PER_MSEC);
+		prof_trigger_due(prof_kind_timer, (now - last) / NSTIME_PER_MSEC);
 	}
 	return period;
 }

@@ -19,7 +19,7 @@
  * Of its own it has one lock, `prof_trigger`, for changes of the settings; none is held while a
  * profile is written. Called by prof.c at boot, heartbeats and after fork, by imalloc.c for large
  * requests, by prof_control.c for the timer, highwater and what is pending, by ctl_prof.c,
- * prof_session.c and prof_request.c for the settings, by prof_auto.c to fire.
+ * prof_session.c and prof_request.c for the settings, by prof_auto.c for its kinds.
  */
 #ifndef PROF_TRIGGER_H
 #define PROF_TRIGGER_H
@@ -135,12 +135,18 @@ extern bool (*prof_trigger_has_thread_hook)(void);
 bool prof_trigger_is_kept_off(void);
 
 /*
- * Writes a profile of an automatic kind if the switches and prof_keep permit it; metric and value
- * say in it why (NULL: nothing). Also called by prof_auto.c, for its kinds. Returns 0, EBUSY
- * (another dump runs, try again), EAGAIN (left out; counted as suppressed unless prof.active is
- * false or the prefix is empty), or the errno of the failed write.
+ * Writes a profile of an automatic kind, which reports value (> 0), if the switches and prof_keep
+ * permit it, or leaves it pending while another one is written: then the next heartbeat of any
+ * thread or the profiler's thread tries again. What comes due while one of its kind is pending is
+ * merged into it. Also called by prof_auto.c.
  */
-int prof_trigger_fire(prof_kind_t kind, const char *metric, uint64_t value);
+void prof_trigger_due(prof_kind_t kind, uint64_t value);
+/*
+ * Adds bytes to *count. If it reaches the threshold (> 0), subtracts all whole thresholds and
+ * returns what it was; else 0. Of threads that come at once one gets it. Also called by
+ * prof_auto.c.
+ */
+uint64_t prof_trigger_try_reach(atomic_u64_t *count, uint64_t bytes, uint64_t threshold);
 
 /* ---------------------------------------------------------------- hooks that tests replace */
 
