@@ -88,25 +88,33 @@ test_options(void) {
 	}
 	is_int(prof_session_parse(&o, NULL, &why), 0, "none");
 	is_int(prof_session_parse(&o, "", &why), 0, "an empty text");
-	ok(o.prefix == NULL && o.given == 0 && !o.has_reset && !o.has_metric, "gives nothing");
+	ok(o.prefix == NULL && o.given == 0, "gives nothing");
 	is_int(prof_session_parse(&o, "prefix:/a:b/c,sample_interval:64K,reset:false,max_seconds:60,"
 	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why),
 	    0, "all of them");
-	ok(o.percent[prof_threshold_highwater] == 0, "in bytes");
+	ok(o.percent == 0, "in bytes");
+	is_int(prof_session_parse(&o, "highwater:90%,highwater:1M,highwater_step:5,highwater_step:6%",
+	    &why), 0, "twice");
+	ok(o.percent == 1u << prof_threshold_highwater_step && o.values[prof_threshold_highwater]
+	    == 1 << 20 && o.values[prof_threshold_highwater_step] == 6, "the last one holds");
 	is_int(prof_session_parse(&o, "highwater:90%,highwater_metric:cgroup,highwater_step:5%", &why),
 	    0, "percent");
-	ok(o.percent[prof_threshold_highwater] == 90 && o.percent[prof_threshold_highwater_step] == 5
-	    && o.metric == prof_metric_cgroup, "which become bytes later");
+	ok(o.percent == (1u << prof_threshold_highwater | 1u << prof_threshold_highwater_step)
+	    && o.values[prof_threshold_highwater] == 90 && o.values[prof_threshold_highwater_step] == 5
+	    && o.values[prof_session_metric] == prof_metric_cgroup, "which become bytes later");
 	is_int(prof_session_parse(&o, "prefix:/a:b/c,sample_interval:64K,reset:false,max_seconds:60,"
 	    "alloc:4G,large:0,highwater:100,highwater_step:2M,highwater_metric:rss,time_ms:500", &why),
 	    0, "all of them again");
 	ok(o.prefix_len == 6 && memcmp(o.prefix, "/a:b/c", 6) == 0, "a prefix with a colon");
-	ok(o.sample_interval == 65536 && o.has_reset && !o.reset && o.max_seconds == 60
-	    && o.has_metric && o.metric == prof_metric_rss, "values");
-	ok(o.thresholds[prof_threshold_alloc] == UINT64_C(4) << 30 && o.thresholds[prof_threshold_large]
-	    == 0 && o.thresholds[prof_threshold_highwater] == 100
-	    && o.thresholds[prof_threshold_highwater_step] == 2 << 20
-	    && o.thresholds[prof_threshold_time_ms] == 500 && o.given == 31, "thresholds");
+	ok(o.values[prof_session_sample_interval] == 65536 && o.values[prof_session_reset] == 0
+	    && o.values[prof_session_max_seconds] == 60
+	    && o.values[prof_session_metric] == prof_metric_rss, "values");
+	ok(o.values[prof_threshold_alloc] == UINT64_C(4) << 30 && o.values[prof_threshold_large]
+	    == 0 && o.values[prof_threshold_highwater] == 100
+	    && o.values[prof_threshold_highwater_step] == 2 << 20
+	    && o.values[prof_threshold_time_ms] == 500, "thresholds");
+	is_uint(o.given, 31 | 1u << prof_session_metric | 1u << prof_session_sample_interval
+	    | 1u << prof_session_max_seconds | 1u << prof_session_reset, "and nothing else");
 }
 
 static unsigned hook_calls;

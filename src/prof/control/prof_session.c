@@ -54,13 +54,8 @@ static LARGE_BSS struct {
 	bool has_prefix;           /* `prefix` is saved, and not restored yet: the session changed it */
 	bool has_box;              /* the session has opened the black box */
 	bool is_bounded;           /* this start or stop waits for a dump as prof_dump_t.is_bounded */
-	uint64_t sample_interval;  /* before the session, bytes; 0: the session did not change it */
-	uint32_t given;            /* bit i: the session changed threshold i */
-	uint64_t thresholds[prof_threshold_n]; /* before the session; bytes, of the timer ms */
-	bool has_budget;           /* the session changed the budget; `budget` was the percent before */
-	fxp_t budget;
-	bool has_metric;           /* the session changed the metric; `metric` was the one before */
-	prof_metric_t metric;
+	uint32_t changed;          /* bit i: setting i has the session's value, and saved[i] is valid */
+	uint64_t saved[prof_session_nsettings];
 	char prefix[PROF_PREFIX_MAX + 1];     /* before the session */
 	char new_prefix[PROF_PREFIX_MAX + 1]; /* buffer for the prefix among the options */
 } session;
@@ -206,139 +201,103 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 	return i == p->len ? 0 : EINVAL;
 }
 
-static int
-flag_parse(const pair_t *p, bool *out) {
-	*out = is_text(p->value, p->len, "true");
-	return *out || is_text(p->value, p->len, "false") ? 0 : EINVAL;
-}
-
-static int
-opt_prefix(prof_session_opts_t *o, const pair_t *p) {
-	o->prefix = p->value;
-	o->prefix_len = p->len;
-	return p->len > 0 && p->len <= PROF_PREFIX_MAX ? 0 : EINVAL;
-}
-
-static int
-opt_sample_interval(prof_session_opts_t *o, const pair_t *p) {
-	int err = number_parse(p, false, &o->sample_interval);
-	return err != 0 || o->sample_interval == 0 || o->sample_interval > INT64_MAX ? EINVAL : 0;
-}
-
-static int
-opt_reset(prof_session_opts_t *o, const pair_t *p) {
-	o->has_reset = true;
-	return flag_parse(p, &o->reset);
-}
-
-static int
-opt_accum(prof_session_opts_t *o, const pair_t *p) {
-	o->has_accum = true;
-	return flag_parse(p, &o->accum);
-}
-
-static int
-opt_max_seconds(prof_session_opts_t *o, const pair_t *p) {
-	o->has_max_seconds = true;
-	int err = number_parse(p, true, &o->max_seconds);
-	return err != 0 || o->max_seconds > MAX_SECONDS_LIMIT ? EINVAL : 0;
-}
-
-static int
-opt_final(prof_session_opts_t *o, const pair_t *p) {
-	o->has_final = true;
-	return flag_parse(p, &o->final);
-}
-
-static int
-opt_box(prof_session_opts_t *o, const pair_t *p) {
-	o->has_box = true;
-	return prof_box_by_name(p->value, p->len, &o->box);
-}
-
-static int
-opt_box_size(prof_session_opts_t *o, const pair_t *p) {
-	uint64_t size = 0;
-	int err = number_parse(p, false, &size);
-	o->box_size = (size_t)size;
-	return err != 0 || size < REGION_BOX_MIN || size > PROF_BOX_MAX ? EINVAL : 0;
-}
-
-/* A decimal number of percent, from 0 to 100. */
-static int
-opt_budget(prof_session_opts_t *o, const pair_t *p) {
-	char text[24];
-	char *end;
-	o->has_budget = true;
-	if (p->len >= sizeof(text)) {
-		return EINVAL;
-	}
-	memcpy(text, p->value, p->len);
-	text[p->len] = '\0';
-	return fxp_parse(&o->budget, text, &end) != 0 || *end != '\0' || o->budget > PROF_BUDGET_MAX
-	    ? EINVAL : 0;
-}
-
-static int
-opt_metric(prof_session_opts_t *o, const pair_t *p) {
-	o->has_metric = true;
-	return prof_metric_by_name(p->value, p->len, &o->metric);
-}
-
-/* The options but the thresholds: key, parser, and the sentence about a bad value. */
+/*
+ * The options but prefix: key, words (then the value is the index of one) or limits of a number,
+ * and the sentence about a bad value.
+ */
+#define THRESHOLD(i) [i] = {.max = UINT64_MAX, \
+	.takes = "a threshold wants a number, bytes with K, M or G behind if you like"}
+#define FLAG(i, k) [i] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
+static const char *const flag_words[] = {"false", "true", NULL};
 static const struct {
-	const char *key;
-	int (*parse)(prof_session_opts_t *o, const pair_t *p);
+	const char *key; /* NULL: as in prof_threshold_names */
+	const char *const *words;
+	uint64_t min;
+	uint64_t max;
 	const char *takes;
-} opt_rows[] = {
-	{"prefix", opt_prefix, "prefix: wants the beginning of a path"},
-	{"sample_interval", opt_sample_interval, "sample_interval: wants a number of bytes from 1 on"},
-	{"budget", opt_budget, "budget: wants percent of processor time from 0 to 100, such as 0.5"},
-	{"reset", opt_reset, "reset: wants true or false"},
-	{"accum", opt_accum, "accum: wants true or false"},
-	{"max_seconds", opt_max_seconds, "max_seconds: wants a number of seconds, at most 4294967296"},
-	{"final", opt_final, "final: wants true or false"},
-	{"blackbox", opt_box, "blackbox: wants true, fd or false"},
-	{"blackbox_size", opt_box_size, "blackbox_size: wants a number of bytes from 1M to 1G"},
-	{"highwater_metric", opt_metric,
+} opt_rows[prof_session_noptions] = {
+	THRESHOLD(prof_threshold_alloc),
+	THRESHOLD(prof_threshold_large),
+	THRESHOLD(prof_threshold_highwater),
+	THRESHOLD(prof_threshold_highwater_step),
+	THRESHOLD(prof_threshold_time_ms),
+	[prof_session_metric] = {"highwater_metric", prof_metric_names, 0, 0,
 	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
+	[prof_session_budget] = {"budget", NULL, 0, PROF_BUDGET_MAX,
+	    "budget: wants percent of processor time from 0 to 100, such as 0.5"},
+	[prof_session_sample_interval] = {"sample_interval", NULL, 1, INT64_MAX,
+	    "sample_interval: wants a number of bytes from 1 on"},
+	[prof_session_max_seconds] = {"max_seconds", NULL, 0, MAX_SECONDS_LIMIT,
+	    "max_seconds: wants a number of seconds, at most 4294967296"},
+	FLAG(prof_session_reset, "reset"),
+	FLAG(prof_session_accum, "accum"),
+	FLAG(prof_session_final, "final"),
+	[prof_session_box] = {"blackbox", prof_box_names, 0, 0, "blackbox: wants true, fd or false"},
+	[prof_session_box_size] = {"blackbox_size", NULL, REGION_BOX_MIN, PROF_BOX_MAX,
+	    "blackbox_size: wants a number of bytes from 1M to 1G"},
 };
 
-/* Whether the threshold may be given in percent; percent_resolve() turns it into bytes later. */
-static bool
-may_be_percent(unsigned threshold) {
-	return threshold == prof_threshold_highwater || threshold == prof_threshold_highwater_step;
+static int
+word_parse(const pair_t *p, const char *const *words, uint64_t *out) {
+	for (uint64_t i = 0; words[i] != NULL; i++) {
+		if (is_text(p->value, p->len, words[i])) {
+			*out = i;
+			return 0;
+		}
+	}
+	return EINVAL;
 }
 
-/* Parses an option that opt_rows does not have: a threshold, or one that is not known. */
+/* A decimal number of percent. */
 static int
-threshold_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
-	for (unsigned i = 0; i < prof_threshold_n; i++) {
-		if (is_text(p->key, p->key_len, prof_threshold_names[i])) {
-			o->given |= 1u << i;
-			o->percent[i] = may_be_percent(i) ? fmt_parse_percent(p->value, p->len) : 0;
-			if (o->percent[i] != 0) {
-				return 0;
-			}
-			*why = "a threshold wants a number, bytes with K, M or G behind if you like";
-			return number_parse(p, i == prof_threshold_time_ms, &o->thresholds[i]);
+percent_parse(const pair_t *p, uint64_t *out) {
+	fxp_t percent = 0;
+	char *end;
+	int err = fxp_parse(&percent, p->value, &end);
+	*out = percent;
+	return err != 0 || end != p->value + p->len ? EINVAL : 0;
+}
+
+/* Parses the value of option i. highwater and its step may be in percent, of what is seen later. */
+static int
+value_parse(prof_session_opts_t *o, unsigned i, const pair_t *p) {
+	uint32_t percent = i == prof_threshold_highwater || i == prof_threshold_highwater_step
+	    ? fmt_parse_percent(p->value, p->len) : 0;
+	o->given |= 1u << i;
+	o->percent = percent != 0 ? o->percent | 1u << i : o->percent & ~(1u << i);
+	if (percent != 0) {
+		o->values[i] = percent;
+		return 0;
+	}
+	if (opt_rows[i].words != NULL) {
+		return word_parse(p, opt_rows[i].words, &o->values[i]);
+	}
+	bool is_plain = i == prof_threshold_time_ms || i == prof_session_max_seconds;
+	int err = i == prof_session_budget ? percent_parse(p, &o->values[i])
+	    : number_parse(p, is_plain, &o->values[i]);
+	bool is_in_range = o->values[i] >= opt_rows[i].min && o->values[i] <= opt_rows[i].max;
+	return err == 0 && is_in_range ? 0 : EINVAL;
+}
+
+static int
+pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
+	if (is_text(p->key, p->key_len, "prefix")) {
+		*why = "prefix: wants the beginning of a path";
+		o->prefix = p->value;
+		o->prefix_len = p->len;
+		return p->len > 0 && p->len <= PROF_PREFIX_MAX ? 0 : EINVAL;
+	}
+	for (unsigned i = 0; i < prof_session_noptions; i++) {
+		if (is_text(p->key, p->key_len,
+		    opt_rows[i].key != NULL ? opt_rows[i].key : prof_threshold_names[i])) {
+			*why = opt_rows[i].takes;
+			return value_parse(o, i, p);
 		}
 	}
 	*why = "unknown option; there are prefix, sample_interval, budget, reset, accum, max_seconds, "
 	    "final, blackbox, blackbox_size, alloc, large, highwater, highwater_step, "
 	    "highwater_metric, time_ms";
 	return EINVAL;
-}
-
-static int
-pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
-	for (unsigned i = 0; i < ARRAY_LEN(opt_rows); i++) {
-		if (is_text(p->key, p->key_len, opt_rows[i].key)) {
-			*why = opt_rows[i].takes;
-			return opt_rows[i].parse(o, p);
-		}
-	}
-	return threshold_parse(o, p, why);
 }
 
 int
@@ -412,48 +371,79 @@ prefix_restore(void) {
 	}
 }
 
+static bool
+is_given(const prof_session_opts_t *o, prof_session_option_t i) {
+	return (o->given >> i & 1) != 0;
+}
+
 /*
  * Makes bytes of the thresholds in percent, with the metric among the options or the present one.
  * 0, or EINVAL and a sentence in *why, also if the metric cannot be read.
  */
 static int
 percent_resolve(prof_session_opts_t *o, const char **why) {
-	prof_metric_t metric = o->has_metric ? o->metric : prof_threshold_metric_get();
-	int err = o->has_metric && !prof_metric_is_there(metric, why) ? EINVAL : 0;
+	prof_metric_t metric = is_given(o, prof_session_metric)
+	    ? (prof_metric_t)o->values[prof_session_metric] : prof_threshold_metric_get();
+	int err = is_given(o, prof_session_metric) && !prof_metric_is_there(metric, why) ? EINVAL : 0;
 	for (unsigned i = 0; i < prof_threshold_n && err == 0; i++) {
-		if (o->percent[i] != 0) {
-			err = prof_threshold_of_percent(metric, o->percent[i], &o->thresholds[i], why);
+		if ((o->percent >> i & 1) != 0) {
+			err = prof_threshold_of_percent(metric, (uint32_t)o->values[i], &o->values[i], why);
 		}
 	}
 	return err;
 }
 
-/* Saves the values that o changes, then sets them. */
+static uint64_t
+setting_get(unsigned i) {
+	switch (i) {
+	case prof_session_metric:
+		return prof_threshold_metric_get();
+	case prof_session_budget:
+		return prof_budget_get();
+	case prof_session_sample_interval:
+		return prof_sample_base();
+	default:
+		return prof_threshold_get((prof_threshold_t)i);
+	}
+}
+
+static void
+setting_set(unsigned i, uint64_t value) {
+	switch (i) {
+	case prof_session_metric:
+		prof_threshold_metric_set((prof_metric_t)value);
+		break;
+	case prof_session_budget:
+		prof_budget_set((fxp_t)value);
+		break;
+	case prof_session_sample_interval:
+		prof_sample_rate_set(value);
+		break;
+	default:
+		prof_threshold_set((prof_threshold_t)i, value);
+		break;
+	}
+}
+
+/* Sets those settings whose bit is in `which`. */
+static void
+settings_set(uint32_t which, const uint64_t values[]) {
+	for (unsigned i = 0; i < prof_session_nsettings; i++) {
+		if ((which >> i & 1) != 0) {
+			setting_set(i, values[i]);
+		}
+	}
+}
+
+/* Saves all settings, then sets those of the options. */
 static void
 values_apply(const prof_session_opts_t *o) {
 	session_assert_moving();
-	assert(o->given >> prof_threshold_n == 0);
-	session.given = o->given;
-	for (unsigned i = 0; i < prof_threshold_n; i++) {
-		session.thresholds[i] = prof_threshold_get((prof_threshold_t)i);
-		if ((o->given & 1u << i) != 0) {
-			prof_threshold_set((prof_threshold_t)i, o->thresholds[i]);
-		}
+	for (unsigned i = 0; i < prof_session_nsettings; i++) {
+		session.saved[i] = setting_get(i);
 	}
-	session.metric = prof_threshold_metric_get();
-	session.has_metric = o->has_metric;
-	if (o->has_metric) {
-		prof_threshold_metric_set(o->metric);
-	}
-	session.has_budget = o->has_budget;
-	session.budget = prof_budget_get();
-	if (o->has_budget) {
-		prof_budget_set(o->budget);
-	}
-	session.sample_interval = o->sample_interval != 0 ? prof_sample_base() : 0;
-	if (o->sample_interval != 0) {
-		prof_sample_rate_set(o->sample_interval);
-	}
+	session.changed = o->given;
+	settings_set(o->given, o->values);
 	session.has_values = true;
 }
 
@@ -463,20 +453,7 @@ values_restore(void) {
 	if (!session.has_values) {
 		return;
 	}
-	for (unsigned i = 0; i < prof_threshold_n; i++) {
-		if ((session.given & 1u << i) != 0) {
-			prof_threshold_set((prof_threshold_t)i, session.thresholds[i]);
-		}
-	}
-	if (session.has_metric) {
-		prof_threshold_metric_set(session.metric);
-	}
-	if (session.has_budget) {
-		prof_budget_set(session.budget);
-	}
-	if (session.sample_interval != 0) {
-		prof_sample_rate_set(session.sample_interval);
-	}
+	settings_set(session.changed, session.saved);
 	prof_data_accum_set(opt_prof_accum);
 	if (!session.was_active) {
 		prof_active_set(false);
@@ -565,7 +542,8 @@ plain_error(int err) {
  */
 static int
 box_begin(const prof_session_opts_t *o, const char **why) {
-	prof_box_t kind = o->has_box ? o->box : opt_prof_blackbox;
+	prof_box_t kind = is_given(o, prof_session_box) ? (prof_box_t)o->values[prof_session_box]
+	    : opt_prof_blackbox;
 	session_assert_moving();
 	session.has_box = false;
 	if (kind != prof_box_false && prof_box_is_over()) {
@@ -574,8 +552,8 @@ box_begin(const prof_session_opts_t *o, const char **why) {
 	if (kind == prof_box_false || (prof_box_is_open() && !prof_box_is_over())) {
 		return 0;
 	}
-	int err = prof_box_open(kind, o->box_size != 0 ? o->box_size : opt_prof_blackbox_size,
-	    session.is_bounded);
+	int err = prof_box_open(kind, is_given(o, prof_session_box_size)
+	    ? (size_t)o->values[prof_session_box_size] : opt_prof_blackbox_size, session.is_bounded);
 	session.has_box = err == 0;
 	if (err == EALREADY && prof_box_is_open() && !prof_box_is_over()) {
 		return 0; /* the one that a forked child was due */
@@ -610,11 +588,13 @@ static void
 session_begin(const prof_session_opts_t *o, uint64_t id) {
 	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
 	session.was_active = prof_switch_is_active();
-	session.has_no_final = o->has_final && !o->final;
+	session.has_no_final = is_given(o, prof_session_final) && o->values[prof_session_final] == 0;
 	values_apply(o);
 	bool was_accum = prof_data_is_accum();
-	prof_data_accum_set(o->has_accum ? o->accum : opt_prof_accum);
-	if (o->has_reset ? o->reset : !session.was_active || was_accum != prof_data_is_accum()) {
+	prof_data_accum_set(is_given(o, prof_session_accum) ? o->values[prof_session_accum] != 0
+	    : opt_prof_accum);
+	if (is_given(o, prof_session_reset) ? o->values[prof_session_reset] != 0
+	    : !session.was_active || was_accum != prof_data_is_accum()) {
 		prof_reset(SIZE_MAX);
 	}
 	prof_data_unmark();
@@ -625,7 +605,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
 	prof_root_session_set(id, now);
 	prof_course_begin();
-	deadline_set(id, o->max_seconds);
+	deadline_set(id, o->values[prof_session_max_seconds]);
 	prof_active_set(true);
 }
 
@@ -784,35 +764,22 @@ prof_session_stop(uint64_t id) {
 static int
 set_apply(const prof_session_opts_t *o, const char **why) {
 	assert(gate_is_entered(tls_get()));
-	if (o->prefix != NULL || o->has_reset || o->has_accum || o->has_final || o->has_box
-	    || o->box_size != 0) {
+	uint32_t later = ((1u << prof_session_nsettings) - 1) | 1u << prof_session_max_seconds;
+	if (o->prefix != NULL || (o->given & ~later) != 0) {
 		*why = "prefix, reset, accum, final and blackbox belong to a start";
 		return EINVAL;
 	}
-	if (o->sample_interval != 0 && !prof_is_booted()) {
+	if (is_given(o, prof_session_sample_interval) && !prof_is_booted()) {
 		*why = "sample_interval: nothing has started the profiler yet";
 		return ENOENT;
 	}
 	uint64_t word = session_word();
-	if (o->has_max_seconds && (word_state(word) != prof_session_active
-	    || deadline_change(word >> STATE_BITS, o->max_seconds) != 0)) {
+	if (is_given(o, prof_session_max_seconds) && (word_state(word) != prof_session_active
+	    || deadline_change(word >> STATE_BITS, o->values[prof_session_max_seconds]) != 0)) {
 		*why = "max_seconds: no session runs";
 		return ENOENT;
 	}
-	for (unsigned i = 0; i < prof_threshold_n; i++) {
-		if ((o->given & 1u << i) != 0) {
-			prof_threshold_set((prof_threshold_t)i, o->thresholds[i]);
-		}
-	}
-	if (o->has_metric) {
-		prof_threshold_metric_set(o->metric);
-	}
-	if (o->sample_interval != 0) {
-		prof_sample_interval_set(o->sample_interval);
-	}
-	if (o->has_budget) {
-		prof_budget_set(o->budget);
-	}
+	settings_set(o->given, o->values);
 	return 0;
 }
 

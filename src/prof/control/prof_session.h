@@ -114,31 +114,33 @@ void prof_session_postfork_child(void);
 int prof_session_may_start(prof_session_state_t state);
 int prof_session_may_stop(prof_session_state_t state, uint64_t current, uint64_t id);
 
-/* The parsed options of a start or set; has_*: the option was given. */
+/*
+ * The options of a session whose value is a number: first the thresholds (prof_threshold_t), then
+ * these. Those up to prof_session_nsettings are settings, which can be changed at any time.
+ */
+typedef enum {
+	prof_session_metric = prof_threshold_n, /* a prof_metric_t: of the high-water threshold */
+	prof_session_budget,          /* fxp_t, percent */
+	prof_session_sample_interval, /* bytes */
+	prof_session_nsettings,
+	prof_session_max_seconds = prof_session_nsettings, /* 0, also if not given: no limit */
+	/* samples taken before are forgotten; not given: if sampling was off, or accum changes */
+	prof_session_reset,
+	prof_session_accum, /* sums of all that was allocated are kept too, as with prof_accum */
+	prof_session_final, /* a profile is written when the time is over; not given: it is */
+	prof_session_box,             /* prof_box_t: whether the session has a black box */
+	prof_session_box_size,        /* bytes */
+	prof_session_noptions
+} prof_session_option_t;
+
+/* The parsed options of a start or set. */
 typedef struct {
 	const char *prefix;      /* NULL: not given; not NUL-terminated */
 	size_t prefix_len;
-	/* a threshold in percent (1 to 100), which start and set turn into bytes; 0: not in percent */
-	uint32_t percent[prof_threshold_n];
-	uint64_t sample_interval; /* bytes; 0: not given */
-	bool has_budget;
-	fxp_t budget;             /* percent */
-	uint64_t max_seconds;     /* 0: no limit */
-	uint64_t thresholds[prof_threshold_n]; /* bytes; of the timer ms */
-	uint32_t given;           /* bit i: thresholds[i] was given */
-	bool has_reset;
-	/* samples taken before are forgotten; not given: if sampling was off, or accum changes */
-	bool reset;
-	bool has_accum;
-	bool accum;               /* sums of all that was allocated are kept too, as with prof_accum */
-	bool has_metric;
-	bool has_max_seconds;
-	bool has_final;
-	bool final;               /* a profile is written when the time is over; not given: it is */
-	bool has_box;
-	prof_box_t box;           /* the session has a black box */
-	size_t box_size;          /* bytes; 0: not given */
-	prof_metric_t metric;     /* of the high-water threshold, if has_metric */
+	uint32_t given;          /* bit i: option i was given */
+	/* bit i: threshold i is in percent (1 to 100), which start and set turn into bytes */
+	uint32_t percent;
+	uint64_t values[prof_session_noptions]; /* 0: not given */
 } prof_session_opts_t;
 /* Parses options (NULL: none); 0, or EINVAL and a sentence in *why. *out points into text. */
 int prof_session_parse(prof_session_opts_t *out, const char *text, const char **why);

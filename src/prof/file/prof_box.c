@@ -397,17 +397,6 @@ prof_box_close(void) {
 	errno = saved;
 }
 
-int
-prof_box_by_name(const char *name, size_t len, prof_box_t *kind) {
-	for (unsigned i = 0; prof_box_names[i] != NULL; i++) {
-		if (strlen(prof_box_names[i]) == len && memcmp(prof_box_names[i], name, len) == 0) {
-			*kind = (prof_box_t)i;
-			return 0;
-		}
-	}
-	return EINVAL;
-}
-
 bool
 prof_box_is_open(void) {
 	return atomic_load_u32(&box.state, MO_ACQUIRE) >= box_is_open;

@@ -89,8 +89,6 @@ bool prof_box_wants_thread(void);
  * for HOLD_TRIES (prof_box.c). Takes the loader's lock: called outside the gate, without a lock.
  */
 void prof_box_record_objects(void);
-/* The value of an option by its name in prof_box_names. 0 or EINVAL. */
-int prof_box_by_name(const char *name, size_t len, prof_box_t *kind);
 /* Copies the path of the file to buf; "memfd" for a memory file, "" if no box is open. */
 void prof_box_path(char *buf, size_t size);
 /*
