@@ -205,7 +205,7 @@ typedef struct image_field_s {
 	X(overlapped) /* of the suppressed: due while another was written; pending ones too */ \
 	X(dump_errors) /* dumps that failed */ \
 	X(samples) /* taken since the start */ \
-	X(fallbacks) /* samples for which another unwinder was used */
+	X(fallbacks) /* samples with a frame whose unwind row cannot be cached */
 
 #define IMAGE_FIGURE_MEMBER(name) uint64_t name;
 typedef struct image_figures_s {

@@ -43,8 +43,9 @@ static LARGE_BSS struct {
 /* Weak: a program may be linked with an older C library than the one it was compiled with. */
 extern int _dl_find_object(void *pc, struct dl_find_object *result) WEAK;
 
-bool
-objects_have_lookup(void) {
+/* Whether the C library has a look-up that takes no lock, and this library was compiled for it. */
+static bool
+have_lookup(void) {
 	return _dl_find_object != NULL;
 }
 
@@ -61,7 +62,7 @@ look_up_object(uintptr_t pc, const void **hdr) {
 bool
 objects_place(uintptr_t pc, struct object_place_s *place) {
 	struct dl_find_object o;
-	if (!objects_have_lookup() || _dl_find_object((void *)pc, &o) != 0) {
+	if (!have_lookup() || _dl_find_object((void *)pc, &o) != 0) {
 		return false;
 	}
 	*place = (struct object_place_s){(uintptr_t)o.dlfo_map_start,
@@ -80,8 +81,8 @@ objects_describe(const struct object_place_s *place, struct sys_module_s *m,
 	return sys_module_of_image(m, place->start, place->end, build_id);
 }
 #else
-bool
-objects_have_lookup(void) {
+static bool
+have_lookup(void) {
 	return false;
 }
 
@@ -147,7 +148,7 @@ look_up_module(uintptr_t pc, const void **hdr) {
 
 bool
 objects_find(uintptr_t pc, const void **hdr) {
-	return objects_have_lookup() ? look_up_object(pc, hdr) : look_up_module(pc, hdr);
+	return have_lookup() ? look_up_object(pc, hdr) : look_up_module(pc, hdr);
 }
 
 /* Adds an object to the copy that is being written; nonzero if it is full. */
@@ -186,7 +187,7 @@ modules_read(void) {
 
 void
 objects_refresh(void) {
-	if (!objects_have_lookup() && !atomic_exchange_b(&objects.is_refreshing, true, MO_ACQUIRE)) {
+	if (!have_lookup() && !atomic_exchange_b(&objects.is_refreshing, true, MO_ACQUIRE)) {
 		modules_read();
 		atomic_store_b(&objects.is_refreshing, false, MO_RELEASE);
 	}

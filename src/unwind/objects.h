@@ -3,15 +3,13 @@
  * glibc from 2.35 on has a look-up that needs no lock. For other C libraries this module keeps a
  * table of the objects, which each refresh lists again; a reader that finds the table changed
  * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c,
- * unwind_fp.c, code.c, unwind.c in a forked child) and by module_history.c.
+ * code.c, unwind.c in a forked child) and by module_history.c.
  */
 #ifndef UNWIND_OBJECTS_H
 #define UNWIND_OBJECTS_H
 
 #include "util/compiler.h"
 
-/* Whether the C library has a look-up that takes no lock, and this library was compiled for it. */
-bool objects_have_lookup(void);
 /*
  * Finds the .eh_frame_hdr of the object at pc (*hdr is NULL if it has none). Returns false if no
  * object is known there; *hdr means nothing then. Without a look-up of the C library an object is

@@ -1,10 +1,10 @@
 /*
- * Counters of stack walks: how they ended, how deep they were, and for how many "auto" used another
- * method; unwind_backend.h has the interface of the methods. Invariant: each sample counts once by
- * depth, and each walk of a method once by its end. So a sample with a fallback has two ends, and
- * one of the method "none" or with room for 0 frames has none. Relaxed atomics, no lock, so numbers
- * that are read together may differ by walks under way. Counted by the methods and unwind.c; read
- * by unwind.c; names of ends are read by prof_dump.c and prof_root.c.
+ * Counters of stack walks: how they ended, how deep they were, and how many needed a row that
+ * cannot be cached; unwind_backend.h has the interface of the methods. Invariant: each sample
+ * counts once by depth and once by its end, but one of the method "none" or with room for 0 frames
+ * has no end. Relaxed atomics, no lock, so numbers that are read together may differ by walks under
+ * way. Counted by the methods and unwind.c; read by unwind.c; names of ends are read by prof_dump.c
+ * and prof_root.c.
  */
 #include "unwind/unwind_backend.h"
 

@@ -35,7 +35,7 @@ typedef enum {
 /* Counters of all walks since the start. */
 struct unwind_stats_s {
 	uint64_t samples;     /* stacks that were read: calls of unwind_at() */
-	uint64_t fallbacks;   /* samples for which "auto" used another method */
+	uint64_t fallbacks;   /* walks of "auto", "fp" that computed a row which cannot be cached */
 	uint64_t rows_made;   /* rows read from unwind tables and stored in the cache */
 	uint64_t generations; /* times that all cached rows became invalid */
 	uint64_t without_hdr; /* objects without .eh_frame_hdr that were seen */
@@ -172,7 +172,7 @@ unwind_count_stop(unwind_stop_t stop) {
 	atomic_fetch_add_u64(&unwind_counts.stops[stop], 1, MO_RELAXED);
 }
 
-/* Counts that "auto" used another method for a sample. */
+/* Counts a walk that computed a row which cannot be cached. */
 ALWAYS_INLINE void
 unwind_count_fallback(void) {
 	atomic_fetch_add_u64(&unwind_counts.fallbacks, 1, MO_RELAXED);

@@ -1,13 +1,13 @@
 /*
- * The methods "fp" and "auto": stacks by frame pointers, checked by unwind rows; "auto" asks libgcc
- * for a sample whose walk ended because a row could not be used. A frame-pointer chain alone is
- * unreliable: it loses the caller of each function that has no frame pointer. So a step uses the
- * unwind row of the return address, which says how to compute the canonical frame address (CFA) and
- * where the caller's registers are saved; only code without unwind information is left by the bare
- * frame pointer, with checks (unwind_step.c). A row is read once from the object's tables and then
- * cached: "CFA = fp + c" is the frame-pointer step, "CFA = sp + c" the other common one. Cached
- * rows become invalid together: each such generation of rows has another salt, which is part of the
- * keys of the cache.
+ * The methods "fp" and "auto", which differ by name only (prof_backtrace.c replaces "auto" by
+ * another method if it does not work): stacks by frame pointers, checked by unwind rows. A
+ * frame-pointer chain alone is unreliable: it loses the caller of each function that has no frame
+ * pointer. So a step uses the unwind row of the return address, which says how to compute the
+ * canonical frame address (CFA) and where the caller's registers are saved; only code without
+ * unwind information is left by the bare frame pointer, with checks (unwind_step.c). A row is read
+ * once from the object's tables and then cached: "CFA = fp + c" is the frame-pointer step, "CFA =
+ * sp + c" the other common one. Cached rows become invalid together: each such generation of rows
+ * has another salt, which is part of the keys of the cache.
  *
  * A thread keeps from its last walk (memo): the frames, and for each a mark with sp, fp and the
  * addresses from which the return address and fp were read. A walk compares the stack with these
@@ -16,20 +16,12 @@
  * known to be a stack is read (unwind_step.h). No lock and no allocation during a walk. unwind.c
  * calls the two tables at the end.
  */
-#include <sys/auxv.h>
-
 #include "os/pages.h"
-#include "os/sys.h"
-#include "unwind/objects.h"
 #include "unwind/unwind_step.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Written at boot only; fallback is the other method that "auto" uses, NULL if there is none. */
-static struct {
-	bool is_booted;
-	const struct unwind_backend_s *fallback;
-} fp;
+static bool is_booted; /* written at boot only */
 
 /* ---- steps ---- */
 
@@ -343,15 +335,14 @@ walk(struct walk_s *w, struct trail_s *t, uint64_t salt) {
 /* A walk without statistics. Returns the number of frames, which begin at frames[memo->first]. */
 static unsigned
 walk_uncounted(void **frames, unsigned max, const struct unwind_where_s *where,
-    struct unwind_memo_s *memo, unwind_stop_t *stop) {
+    struct unwind_memo_s *memo, struct walk_s *w, unwind_stop_t *stop) {
 	uint64_t salt = atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE);
-	struct walk_s w;
 	struct trail_s t;
-	unwind_walk_begin(&w, where, memo);
-	trail_begin(&t, &w, frames, max, salt);
-	*stop = walk(&w, &t, salt);
-	unwind_walk_end(&w, where->sp);
-	return trail_end(&t, &w, where->sp, salt);
+	unwind_walk_begin(w, where, memo);
+	trail_begin(&t, w, frames, max, salt);
+	*stop = walk(w, &t, salt);
+	unwind_walk_end(w, where->sp);
+	return trail_end(&t, w, where->sp, salt);
 }
 
 /* Debug builds walk a second time without the memo: both must find the same frames. */
@@ -359,8 +350,9 @@ static void
 walk_check(void *const *frames, unsigned n, const struct unwind_where_s *where) {
 	struct unwind_memo_s nothing = {.lo = 0};
 	void *plain[64];
+	struct walk_s w;
 	unwind_stop_t stop;
-	unsigned n_plain = walk_uncounted(plain, ARRAY_LEN(plain), where, &nothing, &stop);
+	unsigned n_plain = walk_uncounted(plain, ARRAY_LEN(plain), where, &nothing, &w, &stop);
 	if (stop == unwind_stop_end) {
 		assert(n_plain == n && memcmp(plain, frames, n * sizeof(plain[0])) == 0);
 	}
@@ -370,14 +362,19 @@ walk_check(void *const *frames, unsigned n, const struct unwind_where_s *where) 
 }
 
 /* A walk with statistics of its end, and in debug builds with walk_check(). */
-static unsigned
-walk_counted(void **frames, unsigned max, const struct unwind_where_s *where,
-    struct unwind_memo_s *memo, unwind_stop_t *stop) {
-	unsigned n = walk_uncounted(frames, max, where, memo, stop);
-	if (config_debug && *stop == unwind_stop_end && n < max) {
+static NOINLINE unsigned
+fp_walk(void **frames, unsigned max, const struct unwind_where_s *where,
+    struct unwind_memo_s *memo) {
+	struct walk_s w;
+	unwind_stop_t stop;
+	unsigned n = walk_uncounted(frames, max, where, memo, &w, &stop);
+	if (config_debug && stop == unwind_stop_end && n < max) {
 		walk_check(frames + memo->first, n, where);
 	}
-	unwind_count_stop(*stop);
+	unwind_count_stop(stop);
+	if (unlikely(w.is_slow)) {
+		unwind_count_fallback();
+	}
 	return n;
 }
 
@@ -410,50 +407,11 @@ same_counted(void *const *frames, unsigned max, const struct unwind_where_s *whe
 	return n;
 }
 
-static NOINLINE unsigned
-fp_walk(void **frames, unsigned max, const struct unwind_where_s *where,
-    struct unwind_memo_s *memo) {
-	unwind_stop_t stop;
-	return walk_counted(frames, max, where, memo, &stop);
-}
-
 static unsigned
 fp_capture(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo) {
 	unsigned n = same_counted(frames, max, where, memo);
 	return likely(n > 0) ? n : fp_walk(frames, max, where, memo);
-}
-
-/*
- * Whether the fallback is there and could get further than a walk that ended so. It could not after
- * a bad frame, because it relies on the same tables.
- */
-static bool
-is_fallback_wanted(unwind_stop_t stop) {
-	return stop == unwind_stop_no_row && fp.fallback != NULL;
-}
-
-/* Uses the other method for this one sample; the next sample begins with frame pointers again. */
-static COLD unsigned
-fall_back(void **frames, unsigned max, const struct unwind_where_s *where,
-    struct unwind_memo_s *memo) {
-	unwind_count_fallback();
-	return fp.fallback->capture(frames, max, where, memo);
-}
-
-static NOINLINE unsigned
-auto_walk(void **frames, unsigned max, const struct unwind_where_s *where,
-    struct unwind_memo_s *memo) {
-	unwind_stop_t stop;
-	unsigned n = walk_counted(frames, max, where, memo, &stop);
-	return unlikely(is_fallback_wanted(stop)) ? fall_back(frames, max, where, memo) : n;
-}
-
-static unsigned
-auto_capture(void **frames, unsigned max, const struct unwind_where_s *where,
-    struct unwind_memo_s *memo) {
-	unsigned n = same_counted(frames, max, where, memo);
-	return likely(n > 0) ? n : auto_walk(frames, max, where, memo);
 }
 
 /* The boot of both methods: 0, or ENOTSUP where rows cannot be read. */
@@ -462,40 +420,15 @@ fp_boot(void) {
 	if (!HAS_WALK || pages_boot_size() != 0) {
 		return ENOTSUP;
 	}
-	if (!fp.is_booted) {
+	if (!is_booted) {
 		unwind_rows_refresh();
 		/* Not earlier: the child of a fork meanwhile does it anew. */
-		fp.is_booted = true;
+		is_booted = true;
 	}
 	/* Fails if not even our own caller is described: there is no table that can be read. */
 	unsigned kind = ROW_KIND(unwind_row_find((uintptr_t)__builtin_return_address(0)));
 	return kind == ROW_SP || kind == ROW_FP ? 0 : ENOTSUP;
 }
 
-/*
- * The method for samples without a usable row: libgcc, only if it works and does not need the
- * loader's lock. It uses the look-up without a lock where there is one, and a static program has no
- * loader.
- */
-static const struct unwind_backend_s *
-choose_fallback(void) {
-#if CONFIG_PROF_LIBGCC
-	bool is_safe = objects_have_lookup() || sys_auxval(AT_BASE) == 0;
-	if (is_safe && unwind_libgcc.boot() == 0) {
-		return &unwind_libgcc;
-	}
-#endif
-	return NULL;
-}
-
-static int
-auto_boot(void) {
-	int err = fp_boot();
-	if (err == 0 && fp.fallback == NULL) {
-		fp.fallback = choose_fallback();
-	}
-	return err;
-}
-
 const struct unwind_backend_s unwind_fp = {"fp", fp_boot, fp_capture};
-const struct unwind_backend_s unwind_auto = {"auto", auto_boot, auto_capture};
+const struct unwind_backend_s unwind_auto = {"auto", fp_boot, fp_capture};

@@ -7,7 +7,7 @@
  * only if the guard has taken it, and both stand at the same frame; only the step out of libgcc's
  * own function, whose table boot has looked up, comes before the guard. No lock of ours; libgcc
  * takes the loader's lock where the C library has no look-up without it. unwind.c calls the table
- * at the end; unwind_fp.c boots it and calls it as its fallback.
+ * at the end.
  */
 #include <unwind.h>
 

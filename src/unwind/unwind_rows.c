@@ -198,6 +198,12 @@ has_tables(uintptr_t pc, const void **hdr) {
 	return objects_find(pc - 1, hdr) && (*hdr == NULL || sys_is_readable(*hdr, CFI_HDR_BYTES));
 }
 
+bool
+unwind_row_try_read(uintptr_t pc, struct cfi_row_s *r) {
+	const void *hdr;
+	return has_tables(pc, &hdr) && find_row(hdr, pc - 1, r) == 0;
+}
+
 row_t
 unwind_row_find(uintptr_t pc) {
 	uint64_t salt = atomic_load_u64(&unwind_rows.salt, MO_ACQUIRE);

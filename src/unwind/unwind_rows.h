@@ -36,7 +36,7 @@ enum {
 	ROW_SIGNAL,  /* the registers are in the kernel's record of a signal */
 	ROW_END,     /* the outermost frame */
 	ROW_NO_FDE,  /* in an object, but in none of the functions that it describes */
-	ROW_UNKNOWN  /* described in a way that is not supported */
+	ROW_UNKNOWN  /* described in a way that a packed row cannot hold */
 };
 #define ROW_KIND(r) ((unsigned)(r) & 7) /* one of these */
 /* A ROW_SP that saves all between sp and the CFA: a step only checks that the CFA is at most hi. */
@@ -125,6 +125,11 @@ row_load(size_t slot, uintptr_t pc, uint64_t salt) {
  * and may be called at any time.
  */
 row_t unwind_row_find(uintptr_t pc);
+/*
+ * Computes the row from the object's tables as unwind_row_find() does, but not packed: for those
+ * that cannot be cached. False: there is none that can be read.
+ */
+bool unwind_row_try_read(uintptr_t pc, struct cfi_row_s *r);
 /* Packs a row; ROW_UNKNOWN if its CFA or return address does not fit. */
 row_t unwind_row_pack(const struct cfi_row_s *r);
 

@@ -286,6 +286,45 @@ step_guess(struct walk_s *w) {
 	return enter_caller(w, ra, w->fp + 16, load_word(w->fp));
 }
 
+/* Computes a CFA that is given by an expression; only the registers of a walk may occur in it. */
+static bool
+eval_cfa(const struct walk_s *w, const struct cfi_row_s *r, uintptr_t *cfa) {
+	struct cfi_regs_s regs = {.pc = w->pc, .sp = w->sp, .fp = w->fp,
+		.dead = w->guard_sp - UNWINDER_STACK, .dead_end = w->guard_sp};
+	return cfi_eval(r->expr, r->expr_len, &regs, cfa);
+}
+
+/*
+ * A step by a row that cannot be packed because its CFA is an expression. It depends on words that
+ * no mark has, so the next walk takes it anew.
+ */
+static bool
+step_by_expression(struct walk_s *w, struct cfi_row_s r) {
+	uintptr_t cfa;
+	unsigned n_moves = w->n_moves;
+	if (r.cfa != cfi_cfa_expression || !eval_cfa(w, &r, &cfa)) {
+		return false;
+	}
+	r.cfa = cfi_cfa_sp; /* only the other rules are packed */
+	r.cfa_off = 0;
+	row_t rules = unwind_row_pack(&r);
+	bool is_done = ROW_KIND(rules) == ROW_SP && is_cfa_good(w, cfa)
+	    && step_to(w, rules, cfa, w->n_moves != n_moves);
+	w->ra_at = NOT_READ;
+	return is_done;
+}
+
+/* A step where there is a row that cannot be packed. */
+static unsigned
+step_unpacked(struct walk_s *w) {
+	struct cfi_row_s r;
+	if (!unwind_row_try_read(w->pc, &r) || r.cfa != cfi_cfa_expression) {
+		return 1 + unwind_stop_no_row;
+	}
+	w->is_slow = true;
+	return step_by_expression(w, r) ? 0 : 1 + unwind_stop_bad_frame;
+}
+
 unsigned
 unwind_step(struct walk_s *w) {
 	bool is_done;
@@ -304,7 +343,7 @@ unwind_step(struct walk_s *w) {
 		is_done = is_sigreturn(w->pc) ? step_signal(w) : step_guess(w);
 		return is_done ? 0 : 1 + unwind_stop_no_module;
 	case ROW_UNKNOWN:
-		return 1 + unwind_stop_no_row;
+		return step_unpacked(w);
 	case ROW_SIGNAL:
 		return step_signal(w) ? 0 : 1 + unwind_stop_bad_frame;
 	default:
@@ -317,30 +356,7 @@ unwind_step(struct walk_s *w) {
 
 /* ---- before an unwinder that checks nothing ---- */
 
-/* Computes a CFA that is given by an expression; only the registers of a walk may occur in it. */
-static bool
-eval_cfa(const struct walk_s *w, const struct cfi_row_s *r, uintptr_t *cfa) {
-	struct cfi_regs_s regs = {.pc = w->pc, .sp = w->sp, .fp = w->fp,
-		.dead = w->guard_sp - UNWINDER_STACK, .dead_end = w->guard_sp};
-	return cfi_eval(r->expr, r->expr_len, &regs, cfa);
-}
-
-/* A step by a row that cannot be packed because its CFA is an expression. */
-static bool
-step_by_expression(struct walk_s *w, struct cfi_row_s r) {
-	uintptr_t cfa;
-	unsigned n_moves = w->n_moves;
-	if (r.cfa != cfi_cfa_expression || !eval_cfa(w, &r, &cfa)) {
-		return false;
-	}
-	r.cfa = cfi_cfa_sp; /* only the other rules are packed */
-	r.cfa_off = 0;
-	row_t rules = unwind_row_pack(&r);
-	return ROW_KIND(rules) == ROW_SP && is_cfa_good(w, cfa)
-	    && step_to(w, rules, cfa, w->n_moves != n_moves);
-}
-
-/* A step by an FDE that was registered with the unwinder, or whose row cannot be packed. */
+/* A step by an FDE that was registered with the unwinder. */
 static unsigned
 step_by_fde(struct walk_s *w, const unsigned char *fde) {
 	struct cfi_row_s r;
@@ -384,8 +400,7 @@ unsigned
 unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde) {
 	row_t row = unwind_row_find(w->pc);
 	bool is_described = ROW_KIND(row) != ROW_MISSING && ROW_KIND(row) != ROW_NO_FDE;
-	bool is_packed = is_described && ROW_KIND(row) != ROW_UNKNOWN;
-	const unsigned char *fde = is_packed || w->pc == 0 ? NULL : find_fde(w->pc - 1);
+	const unsigned char *fde = is_described || w->pc == 0 ? NULL : find_fde(w->pc - 1);
 	unsigned stop = fde != NULL ? step_by_fde(w, fde) : unwind_step(w);
 	return stop == 0 && !may_visit(w) ? 1 + unwind_stop_no_module : stop;
 }

@@ -64,6 +64,8 @@ struct walk_s {
 	 * unwinder writes between the guard's step and its own.
 	 */
 	uintptr_t guard_sp;
+	/* A step computed its row, which cannot be cached (unwind_row_try_read()). */
+	bool is_slow;
 	/* The outermost frame was reached, according to its row. */
 	bool is_at_end;
 	struct unwind_memo_s *memo; /* what the thread knows of its stacks */

@@ -248,7 +248,10 @@ self_test_judge(void) {
 	if (!unwind_has(other) || strcmp(unwind_name(), other) == 0) {
 		malloc_write("<jemalloc>: Hint: " ADVICE);
 	} else if (opt_prof_unwind == prof_unwind_auto) {
+		struct tls_s *t = tls_get();
+		uint32_t depth = gate_leave_all(t); /* it may take the loader's lock */
 		unwind_select(other);
+		gate_reenter(t, depth);
 		method_note();
 		malloc_printf("<jemalloc>: Hint: stacks are read from now on by %s. If stacks stay short, "
 		    ADVICE, unwind_name());
