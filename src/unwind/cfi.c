@@ -91,40 +91,20 @@ enum {
 };
 
 /*
- * Operations of expressions (DW_OP_*). The first two stand for 32 operations each: OP_LIT0 + n
- * pushes n, OP_BREG0 + n pushes register n plus an offset.
+ * Operations of expressions (DW_OP_*): those in what linkers write for a linkage table (PLT), what
+ * compilers write for a realigned stack, and assembly that saves its stack pointer. The first two
+ * stand for 32 operations each: OP_LIT0 + n pushes n, OP_BREG0 + n pushes register n plus an
+ * offset.
  */
 enum {
 	OP_LIT0 = 0x30,
 	OP_BREG0 = 0x70,
 	OP_DEREF = 0x06,
-	OP_CONST1U = 0x08,
-	OP_CONST1S = 0x09,
-	OP_CONST2U = 0x0a,
-	OP_CONST2S = 0x0b,
-	OP_CONST4U = 0x0c,
-	OP_CONST4S = 0x0d,
-	OP_CONST8U = 0x0e,
-	OP_CONST8S = 0x0f,
-	OP_CONSTU = 0x10,
-	OP_CONSTS = 0x11,
-	OP_DUP = 0x12,
-	OP_DROP = 0x13,
-	OP_SWAP = 0x16,
 	OP_AND = 0x1a,
-	OP_MINUS = 0x1c,
-	OP_MUL = 0x1e,
-	OP_OR = 0x21,
 	OP_PLUS = 0x22,
 	OP_PLUS_UCONST = 0x23,
 	OP_SHL = 0x24,
-	OP_SHR = 0x25,
-	OP_EQ = 0x29,
-	OP_GE = 0x2a,
-	OP_GT = 0x2b,
-	OP_LE = 0x2c,
-	OP_LT = 0x2d,
-	OP_NE = 0x2e
+	OP_GE = 0x2a
 };
 /* Values that the stack of an expression can hold; that for the linkage table (PLT) needs 3. */
 #define EVAL_DEPTH 8
@@ -873,83 +853,18 @@ eval_deref(struct eval *e) {
 	}
 }
 
-/* Executes constants and operations with at most one operand; returns false if op is neither. */
-static bool
-eval_value(struct eval *e, unsigned op) {
-	uint64_t a;
-	switch (op) {
-	case OP_CONST1U:
-	case OP_CONST2U:
-	case OP_CONST4U:
-	case OP_CONST8U:
-	case OP_CONST8S:
-		push(e, read_bytes(&e->c, ZU(1) << ((op - OP_CONST1U) / 2)));
-		return true;
-	case OP_CONST1S:
-		push(e, (uint64_t)(int64_t)(int8_t)read_bytes(&e->c, 1));
-		return true;
-	case OP_CONST2S:
-		push(e, (uint64_t)(int64_t)(int16_t)read_bytes(&e->c, 2));
-		return true;
-	case OP_CONST4S:
-		push(e, (uint64_t)(int64_t)(int32_t)read_bytes(&e->c, 4));
-		return true;
-	case OP_CONSTU:
-		push(e, read_uleb(&e->c));
-		return true;
-	case OP_CONSTS:
-		push(e, (uint64_t)read_sleb(&e->c));
-		return true;
-	case OP_DUP:
-		a = pop(e);
-		push(e, a);
-		push(e, a);
-		return true;
-	case OP_DROP:
-		pop(e);
-		return true;
-	case OP_DEREF:
-		eval_deref(e);
-		return true;
-	case OP_PLUS_UCONST:
-		a = pop(e);
-		push(e, a + read_uleb(&e->c));
-		return true;
-	default:
-		return false;
-	}
-}
-
 /* The result of an operation on two values, of which b was pushed last. */
 static uint64_t
 eval_pair(struct eval *e, unsigned op, uint64_t a, uint64_t b) {
 	switch (op) {
 	case OP_AND:
 		return a & b;
-	case OP_MINUS:
-		return a - b;
-	case OP_MUL:
-		return a * b;
-	case OP_OR:
-		return a | b;
 	case OP_PLUS:
 		return a + b;
 	case OP_SHL:
 		return b < 64 ? a << b : 0;
-	case OP_SHR:
-		return b < 64 ? a >> b : 0;
-	case OP_EQ:
-		return a == b;
-	case OP_NE:
-		return a != b;
 	case OP_GE:
 		return (int64_t)a >= (int64_t)b;
-	case OP_GT:
-		return (int64_t)a > (int64_t)b;
-	case OP_LE:
-		return (int64_t)a <= (int64_t)b;
-	case OP_LT:
-		return (int64_t)a < (int64_t)b;
 	default:
 		e->is_bad = true;
 		return 0;
@@ -963,12 +878,13 @@ eval_one(struct eval *e) {
 		push(e, op - OP_LIT0);
 	} else if (op >= OP_BREG0 && op < OP_BREG0 + 32) {
 		eval_register(e, op - OP_BREG0);
-	} else if (!eval_value(e, op)) {
+	} else if (op == OP_DEREF) {
+		eval_deref(e);
+	} else if (op == OP_PLUS_UCONST) {
+		push(e, pop(e) + read_uleb(&e->c));
+	} else {
 		uint64_t b = pop(e), a = pop(e);
-		push(e, op == OP_SWAP ? b : eval_pair(e, op, a, b));
-		if (op == OP_SWAP) {
-			push(e, a);
-		}
+		push(e, eval_pair(e, op, a, b));
 	}
 }
 

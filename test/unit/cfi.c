@@ -265,7 +265,7 @@ test_real(void) {
 #if defined(__x86_64__)
 #define PUSH_PC 0x70 + PC, 0
 #else
-#define PUSH_PC 0x0a, 0x0c, 0
+#define PUSH_PC 0x3c
 #endif
 #define EVAL(...) \
 	cfi_eval((const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__}), \
@@ -280,12 +280,15 @@ test_eval(void) {
 	    && value == regs.sp + 16,
 	    "the expression of a PLT");
 	ok(EVAL(0x70 + SP, 0, 0x06, 0x23, 0x81, 1) && value == 4711 + 129, "a word that is there");
-	ok(EVAL(0x70 + FP, 0x7f, 0x09, 0xff, 0x1c, 0x12, 0x16, 0x13) && value == 4096, "signs, stack");
+	ok(EVAL(0x70 + FP, 0x7f) && value == 4095, "a negative offset");
+	ok(EVAL(0x31, 0x70 + FP, 0x80, 0x60, 0x2a) && value == 1 && EVAL(0x31, 0x32, 0x2a) && value == 0
+	    && EVAL(0x30, 0x70 + FP, 0xff, 0x5f, 0x2a) && value == 1, "greater or equal, with signs");
 	ok(!EVAL(0x70 + FP, 0, 0x06), "memory that is not there");
 	regs.dead = (uintptr_t)&word;
 	regs.dead_end = (uintptr_t)(&word + 1);
 	ok(!EVAL(0x70 + SP, 0, 0x06), "memory that the unwinder writes meanwhile");
-	ok(!EVAL(0x31, 0x22) && !EVAL(0x13) && !EVAL(0x06), "too few values");
+	ok(!EVAL(0x31, 0x22) && !EVAL(0x23, 1) && !EVAL(0x06) && !EVAL(0x30, 0x31, 0x1c), "too few "
+	    "values, an operation that is not known");
 	ok(!EVAL(0x31, 0x31, 0x31, 0x31, 0x31, 0x31, 0x31, 0x31, 0x31), "too many");
 	ok(!EVAL(0x73, 0) && !EVAL(0x2f, 0, 0) && !EVAL(0x23), "other registers, jumps, cut off");
 }
