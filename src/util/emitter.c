@@ -3,8 +3,8 @@
  * The JSON side keeps three facts: how many containers are open (depth), whether the innermost one
  * needs a comma before the next item, and whether a key has been written whose value is still to
  * come. The text side keeps only its level of indentation, in depth too. No lock and no allocation:
- * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c, stats_hpa.c)
- * and prof_recent.c.
+ * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c, stats_hpa.c),
+ * prof_recent.c and, for strings, prof_write.c.
  */
 #include "util/emitter.h"
 
@@ -74,12 +74,9 @@ value_string(const void *value) {
 	return s != NULL ? s : "";
 }
 
-/*
- * Writes the JSON text of the character at p to out (at most 7 bytes with the NUL). Returns the
- * number of bytes of p that it stands for. A byte that is not valid UTF-8 becomes U+FFFD.
- */
-static size_t
-json_escape(char out[8], const unsigned char *p) {
+size_t
+emitter_json_escape(char out[EMITTER_ESCAPE_SIZE], const char *at) {
+	const unsigned char *p = (const unsigned char *)at;
 	/* pairs: a character, and what stands for it behind a backslash */
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
 	for (const char *n = short_escapes; *n != '\0'; n += 2) {
@@ -92,7 +89,7 @@ json_escape(char out[8], const unsigned char *p) {
 		fmt_snprintf(out, 8, "\\u%04x", (unsigned)*p);
 		return 1;
 	}
-	size_t len = *p < 0x80 ? 1 : fmt_utf8_len((const char *)p);
+	size_t len = *p < 0x80 ? 1 : fmt_utf8_len(at);
 	if (len == 0) {
 		fmt_snprintf(out, 8, "\\ufffd");
 		return 1;
@@ -104,13 +101,12 @@ json_escape(char out[8], const unsigned char *p) {
 
 static void
 json_string(emitter_t *em, const char *s) {
-	const unsigned char *p = (const unsigned char *)s;
 	char piece[EMITTER_PIECE];
 	size_t used = 0;
 	piece[used++] = '"';
-	while (*p != '\0') {
-		char out[8];
-		p += json_escape(out, p);
+	while (*s != '\0') {
+		char out[EMITTER_ESCAPE_SIZE];
+		s += emitter_json_escape(out, s);
 		size_t len = strlen(out);
 		/* Keep two bytes for the closing quote and the NUL. */
 		if (used + len > sizeof(piece) - 2) {

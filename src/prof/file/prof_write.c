@@ -9,6 +9,7 @@
 
 #include "meta/freepool.h"
 #include "util/bits.h"
+#include "util/emitter.h"
 #include "util/fmt.h"
 
 /* Bytes for the longest decimal number, which has 20 digits. */
@@ -148,26 +149,11 @@ prof_frame_make(prof_writer_t *w, char *to, uint64_t v) {
 
 void
 prof_write_json(prof_writer_t *w, const char *text) {
-	static const char digits[] = "0123456789abcdef";
 	prof_write_lit(w, "\"");
 	while (*text != '\0') {
-		size_t len = fmt_utf8_len(text);
-		if (len > 0) {
-			prof_write_data(w, text, len);
-			text += len;
-			continue;
-		}
-		unsigned char c = (unsigned char)*text++;
-		char esc[7] = {'\\', (char)c, '\0'};
-		if (c < 0x20 || c >= 0x7f) {
-			memcpy(esc, "\\u00", 4);
-			esc[4] = digits[c >> 4];
-			esc[5] = digits[c & 15];
-		} else if (c != '"' && c != '\\') {
-			esc[0] = (char)c;
-			esc[1] = '\0';
-		}
-		prof_write_text(w, esc);
+		char out[EMITTER_ESCAPE_SIZE];
+		text += emitter_json_escape(out, text);
+		prof_write_text(w, out);
 	}
 	prof_write_lit(w, "\"");
 }
