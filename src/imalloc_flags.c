@@ -4,7 +4,7 @@
  * memory; bits 8-19 are the cache (0: automatic, 1: none, else id + 2); bits 20-31 are the arena's
  * index + 1 (0: automatic). A sized free that comes here first compares the size with that of the
  * object, in every build (icheck.h); then it frees as free() does, or for sdallocx() as dallocx().
- * No state and no lock here. Called by jemalloc.c and cxx.c.
+ * No state and no lock here. Called by jemalloc.c, cxx.c and ctl_experimental.c.
  */
 #include "imalloc_flags.h"
 

@@ -329,22 +329,20 @@ read_direct(const ctl_node_t *leaf, ctl_value_t *out) {
 	}
 }
 
-/* Writes a CTL_DIRECT leaf, whose value is at `in`, which may be misaligned. */
+/* Writes a CTL_DIRECT leaf. */
 static int
-write_direct(const ctl_node_t *leaf, const void *in) {
-	ctl_value_t value;
-	memcpy(&value, in, leaf_size(leaf));
+write_direct(const ctl_node_t *leaf, const ctl_value_t *in) {
 	switch ((ctl_type_t)leaf->type) {
 	case CTL_BOOL:
-		return leaf->writer.as_boolean(value.b);
+		return leaf->writer.as_boolean(in->b);
 	case CTL_U32:
-		return leaf->writer.as_uint32_t(value.u32);
+		return leaf->writer.as_uint32_t(in->u32);
 	case CTL_SIZE:
-		return leaf->writer.as_size_t(value.z);
+		return leaf->writer.as_size_t(in->z);
 	case CTL_SSIZE:
-		return leaf->writer.as_ssize_t(value.sz);
+		return leaf->writer.as_ssize_t(in->sz);
 	case CTL_STRING:
-		return leaf->writer.as_string(value.s);
+		return leaf->writer.as_string(in->s);
 	default:
 		assert_not_reached();
 		return ENOENT;
@@ -358,15 +356,20 @@ call_get(const ctl_node_t *leaf, const ctl_call_t *call, ctl_value_t *out) {
 	return (leaf->flags & CTL_DIRECT) != 0 ? read_direct(leaf, out) : leaf->get(call, out);
 }
 
-/* Calls what writes a leaf. A bool of the caller may have any byte value; all but 0 are true. */
+/*
+ * Calls what writes a leaf, with a copy, because newp may be misaligned. A bool of the caller may
+ * have any byte value; all but 0 are true.
+ */
 static int
 call_set(const ctl_node_t *leaf, const ctl_call_t *call) {
 	assert(leaf->access != CTL_R && leaf->access != CTL_RAW);
-	const void *in = call->newp;
-	bool truth;
-	if (leaf->type == CTL_BOOL && in != NULL) {
-		truth = *(const unsigned char *)in != 0;
-		in = &truth;
+	ctl_value_t value = {.u64 = 0};
+	const ctl_value_t *in = call->newp == NULL ? NULL : &value;
+	if (in != NULL && leaf->type == CTL_BOOL) {
+		value.b = *(const unsigned char *)call->newp != 0;
+	} else if (in != NULL) {
+		assert(leaf_size(leaf) <= sizeof(value));
+		memcpy(&value, call->newp, leaf_size(leaf));
 	}
 	return (leaf->flags & CTL_DIRECT) != 0 ? write_direct(leaf, in) : leaf->set(call, in);
 }

@@ -48,7 +48,7 @@ get_initialized(const ctl_call_t *call, ctl_value_t *out) {
  * or what is due.
  */
 static int
-act_purge(const ctl_call_t *call, const void *in) {
+act_purge(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)in;
 	bool all_pages = ctl_arg(call);
 	size_t i = call->mib[1];
@@ -98,7 +98,7 @@ settle_own_frees(void) {
 }
 
 static int
-act_reset(const ctl_call_t *call, const void *in) {
+act_reset(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)in;
 	if (arena_of(call) == NULL) {
 		return EFAULT;
@@ -108,7 +108,7 @@ act_reset(const ctl_call_t *call, const void *in) {
 }
 
 static int
-act_destroy(const ctl_call_t *call, const void *in) {
+act_destroy(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)in;
 	if (arena_of(call) == NULL) {
 		return EFAULT;
@@ -128,9 +128,8 @@ get_extent_hooks(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_extent_hooks(const ctl_call_t *call, const void *in) {
-	ehooks_table_t *table, *old;
-	memcpy(&table, in, sizeof(table));
+set_extent_hooks(const ctl_call_t *call, const ctl_value_t *in) {
+	ehooks_table_t *table = (ehooks_table_t *)(uintptr_t)in->p, *old;
 	if (table == NULL || table->alloc == NULL) {
 		return EINVAL;
 	}
@@ -149,14 +148,12 @@ get_retain_grow_limit(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_retain_grow_limit(const ctl_call_t *call, const void *in) {
-	size_t limit;
+set_retain_grow_limit(const ctl_call_t *call, const ctl_value_t *in) {
 	arena_t *arena = arena_of(call);
-	memcpy(&limit, in, sizeof(limit));
 	if (!opt_retain) {
 		return ENOENT;
 	}
-	return arena == NULL || extent_grow_limit_set(&arena->pac.src, limit) != 0 ? EFAULT : 0;
+	return arena == NULL || extent_grow_limit_set(&arena->pac.src, in->z) != 0 ? EFAULT : 0;
 }
 
 static int
@@ -167,12 +164,10 @@ get_oversize_threshold(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_oversize_threshold(const ctl_call_t *call, const void *in) {
-	size_t threshold;
+set_oversize_threshold(const ctl_call_t *call, const ctl_value_t *in) {
 	arena_t *arena = arena_of(call);
-	memcpy(&threshold, in, sizeof(threshold));
 	if (arena != NULL) {
-		arenas_oversize_threshold_set(arena, threshold);
+		arenas_oversize_threshold_set(arena, in->z);
 	}
 	return arena == NULL ? EFAULT : 0;
 }
@@ -203,20 +198,18 @@ return_grants(void) {
 }
 
 static int
-set_decay_ms(const ctl_call_t *call, const void *in) {
-	ssize_t ms;
+set_decay_ms(const ctl_call_t *call, const ctl_value_t *in) {
 	bool is_dirty = ctl_arg(call);
 	arena_t *arena = arena_of(call);
-	memcpy(&ms, in, sizeof(ms));
-	if (arena == NULL || arena_decay_ms_set(arena, is_dirty, ms) != 0) {
+	if (arena == NULL || arena_decay_ms_set(arena, is_dirty, in->sz) != 0) {
 		return EFAULT;
 	}
 	/* One that is being made has perhaps copied the old setting: it is waited for. */
 	arena_t *hidden = arenas_sampled_wait((unsigned)call->mib[1]);
 	if (hidden != NULL) {
-		arena_decay_ms_set(hidden, is_dirty, ms); /* cannot fail: ms was accepted above */
+		arena_decay_ms_set(hidden, is_dirty, in->sz); /* cannot fail: it was accepted above */
 	}
-	if (is_dirty && ms == 0) {
+	if (is_dirty && in->sz == 0) {
 		return_grants();
 	}
 	return 0;
@@ -235,10 +228,9 @@ get_dss(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_dss(const ctl_call_t *call, const void *in) {
-	const char *word;
+set_dss(const ctl_call_t *call, const ctl_value_t *in) {
+	const char *word = in->s;
 	unsigned prec = 0;
-	memcpy(&word, in, sizeof(word));
 	while (word != NULL && dss_prec_names[prec] != NULL && strcmp(dss_prec_names[prec],
 	    word) != 0) {
 		prec++;
@@ -444,10 +436,8 @@ get_default_ms(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_default_ms(const ctl_call_t *call, const void *in) {
-	ssize_t ms;
-	memcpy(&ms, in, sizeof(ms));
-	return arenas_decay_ms_default_set(ctl_arg(call), ms) == 0 ? 0 : EFAULT;
+set_default_ms(const ctl_call_t *call, const ctl_value_t *in) {
+	return arenas_decay_ms_default_set(ctl_arg(call), in->sz) == 0 ? 0 : EFAULT;
 }
 
 /* Creates an arena and replies with its index; the caller has room for that. */

@@ -11,7 +11,7 @@
 #include "arena/safety.h"
 #include "call_log.h"
 #include "ctl/ctl_rooms.h"
-#include "imalloc.h"
+#include "imalloc_flags.h"
 #include "meta/emap.h"
 #include "prof/prof.h"
 #include "thread/alloc_hook.h"
@@ -157,28 +157,6 @@ typedef struct {
 	int flags;   /* MALLOCX_* */
 } batch_alloc_packet_t;
 
-/*
- * Decodes the MALLOCX_* flags into a request: bits 0 to 5 are the log2 of the alignment (0:
- * natural), bit 6 asks for zeroes, bits 8 to 19 are a cache (1: none; 0: the thread's own, but none
- * if an arena is named; else id + 2), bits 20 on an arena's index + 1 (0: none is named).
- */
-static imalloc_req_t
-batch_request(const batch_alloc_packet_t *packet) {
-	unsigned flags = (unsigned)packet->flags;
-	unsigned lg_align = flags & 0x3f;
-	unsigned tcache = (flags >> 8) & 0xfff;
-	unsigned arena = flags >> 20;
-	return (imalloc_req_t){
-		.size = packet->size,
-		.alignment = lg_align == 0 ? 0 : (size_t)1 << lg_align,
-		.zero = (flags & 0x40) != 0,
-		.tcache = tcache == 0 ? (arena == 0 ? IMALLOC_TCACHE_AUTO : IMALLOC_TCACHE_NONE)
-		    : tcache == 1 ? IMALLOC_TCACHE_NONE : (int)tcache - 2,
-		.arena = arena == 0 ? IMALLOC_ARENA_AUTO : arena - 1,
-		.how = alloc_how_batch_alloc,
-	};
-}
-
 /* Stops at the first object that there is no memory for; none is filled in if ptrs is NULL. */
 static int
 raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
@@ -192,7 +170,10 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	memcpy(&packet, call->newp, sizeof(packet));
 	CALL_LOG(batch_alloc, call_entry, "ptrs: %p, num: %zu, size: %zu, flags: %d",
 	    (void *)packet.ptrs, packet.num, packet.size, packet.flags);
-	imalloc_req_t req = batch_request(&packet);
+	imalloc_req_t req = imalloc_flags_req(packet.size, packet.flags, alloc_how_batch_alloc);
+	if (req.tcache == IMALLOC_TCACHE_AUTO && req.arena != IMALLOC_ARENA_AUTO) {
+		req.tcache = IMALLOC_TCACHE_NONE; /* the own cache is for requests that name no arena */
+	}
 	while (filled < packet.num) {
 		void *ptr = packet.ptrs == NULL ? NULL : imalloc_quiet(&req);
 		if (ptr == NULL) {
@@ -230,7 +211,7 @@ raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_safety_abort(const ctl_call_t *call, const void *in) {
+set_safety_abort(const ctl_call_t *call, const ctl_value_t *in) {
 	void (*hook)(const char *);
 	(void)call;
 	memcpy(&hook, in, sizeof(hook));
@@ -239,7 +220,7 @@ set_safety_abort(const ctl_call_t *call, const void *in) {
 }
 
 static int
-set_thread_event(const ctl_call_t *call, const void *in) {
+set_thread_event(const ctl_call_t *call, const ctl_value_t *in) {
 	user_event_t event;
 	(void)call;
 	memcpy(&event, in, sizeof(event));
@@ -261,11 +242,9 @@ raw_hook_install(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_hook_remove(const ctl_call_t *call, const void *in) {
-	const void *handle;
+set_hook_remove(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
-	memcpy(&handle, in, sizeof(handle));
-	return alloc_hook_remove(handle);
+	return alloc_hook_remove(in->p);
 }
 
 /* ------------------------------------------------------------------ recent samples */
@@ -277,7 +256,7 @@ typedef struct {
 } recent_dump_t;
 
 static int
-set_recent_dump(const ctl_call_t *call, const void *in) {
+set_recent_dump(const ctl_call_t *call, const ctl_value_t *in) {
 	recent_dump_t sink;
 	(void)call;
 	memcpy(&sink, in, sizeof(sink));

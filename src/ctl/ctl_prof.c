@@ -19,29 +19,25 @@
 
 /* The string whose address is at newp; NULL if there was no newp. */
 static const char *
-read_text(const void *in) {
-	const char *text = NULL;
-	if (in != NULL) {
-		memcpy(&text, in, sizeof(text));
-	}
-	return text;
+read_text(const ctl_value_t *in) {
+	return in == NULL ? NULL : in->s;
 }
 
 /* Writes a profile of the kind in CTL_ARG(), to the path in newp or, without one, to a new name. */
 static int
-set_dump(const ctl_call_t *call, const void *in) {
+set_dump(const ctl_call_t *call, const ctl_value_t *in) {
 	return prof_mdump((prof_kind_t)ctl_arg(call), read_text(in));
 }
 
 static int
-act_mark(const ctl_call_t *call, const void *in) {
+act_mark(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	return prof_mark(false);
 }
 
 static int
-set_prefix(const ctl_call_t *call, const void *in) {
+set_prefix(const ctl_call_t *call, const ctl_value_t *in) {
 	const char *prefix = read_text(in);
 	(void)call;
 	return prefix == NULL ? EFAULT : prof_prefix_set(prefix);
@@ -49,14 +45,9 @@ set_prefix(const ctl_call_t *call, const void *in) {
 
 /* SIZE_MAX, without newp, keeps the rate; so a number above 63 becomes 63 here already. */
 static int
-set_reset(const ctl_call_t *call, const void *in) {
-	size_t lg = SIZE_MAX;
+set_reset(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
-	if (in != NULL) {
-		memcpy(&lg, in, sizeof(lg));
-		lg = min_zu(lg, 63);
-	}
-	return prof_reset(lg);
+	return prof_reset(in == NULL ? SIZE_MAX : min_zu(in->z, 63));
 }
 
 /*
@@ -74,7 +65,7 @@ settle_deferred_frees(void) {
 }
 
 static int
-set_log_start(const ctl_call_t *call, const void *in) {
+set_log_start(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	settle_deferred_frees();
 	return prof_log_start(read_text(in));
@@ -91,21 +82,16 @@ raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ prof.session */
 
 static int
-set_session_start(const ctl_call_t *call, const void *in) {
+set_session_start(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	return prof_session_start(read_text(in), NULL);
 }
 
 static int
-set_session_stop(const ctl_call_t *call, const void *in) {
+set_session_stop(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
-	uint64_t id = 0;
-	if (in != NULL) {
-		memcpy(&id, in, sizeof(id));
-		/* 0 in newp is the number of no session; without newp, 0 means any session */
-		id = id != 0 ? id : PROF_SESSION_NONE;
-	}
-	return prof_session_stop(id);
+	/* 0 in newp is the number of no session; without newp any session is meant */
+	return prof_session_stop(in == NULL ? 0 : in->u64 != 0 ? in->u64 : PROF_SESSION_NONE);
 }
 
 static const ctl_node_t session_nodes[] = {
@@ -142,38 +128,30 @@ get_threshold(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_threshold(const ctl_call_t *call, const void *in) {
-	uint64_t value;
-	memcpy(&value, in, sizeof(value));
-	prof_threshold_set((prof_threshold_t)ctl_arg(call), value);
+set_threshold(const ctl_call_t *call, const ctl_value_t *in) {
+	prof_threshold_set((prof_threshold_t)ctl_arg(call), in->u64);
 	return 0;
 }
 
-static int
-get_metric(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->s = prof_metric_names[prof_threshold_metric_get()];
-	return 0;
+static const char *
+read_metric(void) {
+	return prof_metric_names[prof_threshold_metric_get()];
 }
 
 static int
-set_metric(const ctl_call_t *call, const void *in) {
-	(void)call;
+write_metric(const char *name) {
 	prof_metric_t metric;
-	const char *name = read_text(in);
 	const char *why;
-	int err = name == NULL ? EINVAL : prof_metric_by_name(name, strlen(name), &metric);
-	if (err == 0 && !prof_metric_is_there(metric, &why)) {
-		err = EINVAL;
+	if (name == NULL || prof_metric_by_name(name, strlen(name), &metric) != 0
+	    || !prof_metric_is_there(metric, &why)) {
+		return EINVAL;
 	}
-	if (err == 0) {
-		prof_threshold_metric_set(metric);
-	}
-	return err;
+	prof_threshold_metric_set(metric);
+	return 0;
 }
 
 static int
-act_rearm(const ctl_call_t *call, const void *in) {
+act_rearm(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	prof_trigger_rearm();
@@ -198,7 +176,7 @@ static const ctl_node_t threshold_nodes[] = {
 	THRESHOLD_NODE(prof_threshold_time_ms, "time_ms", CTL_U64,
 	    "milliseconds between two profiles of kind t; without the profiler's thread only while "
 	    "the program allocates; 0: off"),
-	CTL_NODE_RW("highwater_metric", CTL_STRING, get_metric, set_metric, CTL_IF_PROF, NODE_STABLE
+	CTL_VALUE_RW("highwater_metric", string, read_metric, write_metric, CTL_IF_PROF, NODE_STABLE
 	    "what live memory is for the high-water threshold: allocated, active, resident, rss or "
 	    "cgroup. EINVAL: another word, or no control group whose memory can be read"),
 	CTL_NODE_ACT("rearm", act_rearm, CTL_IF_PROF, NODE_STABLE
@@ -214,10 +192,8 @@ get_limit(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_limit(const ctl_call_t *call, const void *in) {
-	uint64_t value;
-	memcpy(&value, in, sizeof(value));
-	prof_keep_set((prof_keep_limit_t)ctl_arg(call), value);
+set_limit(const ctl_call_t *call, const ctl_value_t *in) {
+	prof_keep_set((prof_keep_limit_t)ctl_arg(call), in->u64);
 	return 0;
 }
 

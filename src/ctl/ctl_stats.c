@@ -173,7 +173,7 @@ static const ctl_field_t hpa_alloc_fields[] = {HPA_ALLOC_FIELDS(HPA_ALLOC_NODE_F
 /* ------------------------------------------------------------------ leaves outside the lists */
 
 static int
-act_mutexes_reset(const ctl_call_t *call, const void *in) {
+act_mutexes_reset(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	snapshot_mutexes_reset_locked();

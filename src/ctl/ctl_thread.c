@@ -49,10 +49,9 @@ get_arena(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_arena(const ctl_call_t *call, const void *in) {
-	unsigned ind;
+set_arena(const ctl_call_t *call, const ctl_value_t *in) {
+	unsigned ind = in->u;
 	(void)call;
-	memcpy(&ind, in, sizeof(ind));
 	if (ind >= arenas_narenas_total()) {
 		return EFAULT;
 	}
@@ -76,20 +75,16 @@ set_arena(const ctl_call_t *call, const void *in) {
 	return 0;
 }
 
-static int
-get_allocated(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+static uint64_t
+read_allocated(void) {
 	tsd_t *tsd = this_thread();
-	out->u64 = tsd == NULL ? 0 : tsd_allocated(tsd);
-	return 0;
+	return tsd == NULL ? 0 : tsd_allocated(tsd);
 }
 
-static int
-get_deallocated(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+static uint64_t
+read_deallocated(void) {
 	tsd_t *tsd = this_thread();
-	out->u64 = tsd == NULL ? 0 : tsd_deallocated(tsd);
-	return 0;
+	return tsd == NULL ? 0 : tsd_deallocated(tsd);
 }
 
 static int
@@ -114,16 +109,14 @@ get_deallocatedp(const ctl_call_t *call, ctl_value_t *out) {
 	return 0;
 }
 
-static int
-get_peak(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+static uint64_t
+read_peak(void) {
 	tsd_t *tsd = this_thread();
-	out->u64 = tsd == NULL ? 0 : peak_read(tsd);
-	return 0;
+	return tsd == NULL ? 0 : peak_read(tsd);
 }
 
 static int
-act_peak_reset(const ctl_call_t *call, const void *in) {
+act_peak_reset(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	tsd_t *tsd = this_thread();
@@ -135,42 +128,32 @@ act_peak_reset(const ctl_call_t *call, const void *in) {
 
 /* ------------------------------------------------------------------ the automatic cache */
 
-static int
-get_enabled(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+static bool
+read_enabled(void) {
 	tsd_t *tsd = this_thread();
-	out->b = tsd != NULL && tsd->tcache != NULL;
-	return 0;
+	return tsd != NULL && tsd->tcache != NULL;
 }
 
 static int
-set_enabled(const ctl_call_t *call, const void *in) {
-	bool enabled;
-	(void)call;
-	memcpy(&enabled, in, sizeof(enabled));
+write_enabled(bool is_enabled) {
 	tsd_t *tsd = this_thread();
-	return tsd == NULL ? EAGAIN : tcache_enabled_set(tsd, enabled);
+	return tsd == NULL ? EAGAIN : tcache_enabled_set(tsd, is_enabled);
+}
+
+static size_t
+read_tcache_max(void) {
+	tsd_t *tsd = this_thread();
+	return tsd == NULL ? 0 : tsd->tcache_max;
 }
 
 static int
-get_tcache_max(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	tsd_t *tsd = this_thread();
-	out->z = tsd == NULL ? 0 : tsd->tcache_max;
-	return 0;
-}
-
-static int
-set_tcache_max(const ctl_call_t *call, const void *in) {
-	size_t max;
-	(void)call;
-	memcpy(&max, in, sizeof(max));
+write_tcache_max(size_t max) {
 	tsd_t *tsd = this_thread();
 	return tsd == NULL ? EAGAIN : tcache_max_set(tsd, min_zu(max, TCACHE_MAX_LIMIT));
 }
 
 static int
-act_tcache_flush(const ctl_call_t *call, const void *in) {
+act_tcache_flush(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	tsd_t *tsd = this_thread();
@@ -218,10 +201,9 @@ apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
 
 /* Checks the whole text before any of it is applied. After EAGAIN the items before have effect. */
 static int
-set_ncached_max(const ctl_call_t *call, const void *in) {
-	const char *text;
+set_ncached_max(const ctl_call_t *call, const ctl_value_t *in) {
+	const char *text = in->s;
 	(void)call;
-	memcpy(&text, in, sizeof(text));
 	tsd_t *tsd = this_thread();
 	if (tsd == NULL || tsd->tcache == NULL) {
 		return ENOENT;
@@ -242,7 +224,7 @@ set_ncached_max(const ctl_call_t *call, const void *in) {
  * processor, probably no other thread uses this arena soon, so it is purged at once.
  */
 static int
-act_idle(const ctl_call_t *call, const void *in) {
+act_idle(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	tsd_t *tsd = this_thread();
@@ -281,34 +263,24 @@ raw_prof_name(const ctl_call_t *call, ctl_value_t *out) {
 	return name == NULL ? EINVAL : prof_thread_name_set(tsd, name);
 }
 
-static int
-get_prof_active(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->b = prof_thread_active_get(this_thread());
-	return 0;
+static bool
+read_prof_active(void) {
+	return prof_thread_active_get(this_thread());
 }
 
 static int
-set_prof_active(const ctl_call_t *call, const void *in) {
-	bool active;
-	(void)call;
-	memcpy(&active, in, sizeof(active));
-	return prof_thread_active_set(this_thread(), active);
+write_prof_active(bool is_active) {
+	return prof_thread_active_set(this_thread(), is_active);
+}
+
+static const char *
+read_prof_label(void) {
+	return prof_label_text(tls_get()->label & SAMPLE_LABEL_MASK);
 }
 
 static int
-get_prof_label(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	out->s = prof_label_text(tls_get()->label & SAMPLE_LABEL_MASK);
-	return 0;
-}
-
-static int
-set_prof_label(const ctl_call_t *call, const void *in) {
-	const char *text;
+write_prof_label(const char *text) {
 	uint32_t id;
-	(void)call;
-	memcpy(&text, in, sizeof(text));
 	int err = prof_label_intern(text, &id);
 	if (err == 0) {
 		tls_get()->label = id;
@@ -345,19 +317,15 @@ raw_tcache_create(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_tcache_id_flush(const ctl_call_t *call, const void *in) {
-	unsigned id;
+set_tcache_id_flush(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
-	memcpy(&id, in, sizeof(id));
-	return tcaches_flush(this_thread(), id);
+	return tcaches_flush(this_thread(), in->u);
 }
 
 static int
-set_tcache_id_destroy(const ctl_call_t *call, const void *in) {
-	unsigned id;
+set_tcache_id_destroy(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
-	memcpy(&id, in, sizeof(id));
-	return tcaches_destroy(this_thread(), id);
+	return tcaches_destroy(this_thread(), in->u);
 }
 
 /* ------------------------------------------------------------------ directories */
@@ -373,10 +341,10 @@ static const ctl_node_t ncached_max_nodes[] = {
 	    "memory, and the items before hold"),
 };
 static const ctl_node_t thread_tcache_nodes[] = {
-	CTL_NODE_RW("enabled", CTL_BOOL, get_enabled, set_enabled, 0,
+	CTL_VALUE_RW("enabled", boolean, read_enabled, write_enabled, 0,
 	    "whether the calling thread has a cache; false empties it first. EAGAIN: no memory for "
 	    "one"),
-	CTL_NODE_RW("max", CTL_SIZE, get_tcache_max, set_tcache_max, 0,
+	CTL_VALUE_RW("max", size_t, read_tcache_max, write_tcache_max, 0,
 	    "largest size that this thread's cache holds, clipped to 8 MiB and rounded up to a size "
 	    "class; the cache is emptied and made anew"),
 	CTL_NODE_ACT("flush", act_tcache_flush, 0,
@@ -384,7 +352,7 @@ static const ctl_node_t thread_tcache_nodes[] = {
 	CTL_NODE_DIR("ncached_max", ncached_max_nodes),
 };
 static const ctl_node_t peak_nodes[] = {
-	CTL_NODE_R("read", CTL_U64, get_peak, CTL_IF_STATS,
+	CTL_VALUE_R("read", uint64_t, read_peak, CTL_IF_STATS,
 	    "most bytes that this thread had more allocated than freed since it began or since the "
 	    "last reset, as measured at its heartbeats and at each read; in a thread that has reset "
 	    "it that is at most 64 KiB, one block, and 4 KiB of each size class too little"),
@@ -396,10 +364,10 @@ static const ctl_node_t thread_prof_nodes[] = {
 	    "the thread's name in profiles, at most 15 bytes, more are cut; valid until it is set "
 	    "again. EPERM: read and write in one call; EINVAL: NULL or a byte that cannot be printed; "
 	    "ENOENT: names come from the system (prof_sys_thread_name); ENOMEM"),
-	CTL_NODE_RW("active", CTL_BOOL, get_prof_active, set_prof_active, CTL_IF_PROF,
+	CTL_VALUE_RW("active", boolean, read_prof_active, write_prof_active, CTL_IF_PROF,
 	    "whether samples are taken in the calling thread; prof.active must hold as well. A write "
 	    "before the profiler runs is ENOENT; EAGAIN: no memory for the thread's record"),
-	CTL_NODE_RW("label", CTL_STRING, get_prof_label, set_prof_label, CTL_IF_PROF,
+	CTL_VALUE_RW("label", string, read_prof_label, write_prof_label, CTL_IF_PROF,
 	    NODE_EXPERIMENTAL
 	    "what the thread works for, a text of at most 255 bytes: its samples from now on have "
 	    "this label, also those that a later session takes. Empty: none, as in a new thread. "
@@ -415,12 +383,12 @@ static const ctl_node_t thread_nodes[] = {
 	    "EFAULT: no such arena; EAGAIN: it cannot be made, or was destroyed; EPERM: percpu_arena "
 	    "chooses that one. An arena that loses its last thread is purged unless background "
 	    "threads run"),
-	CTL_NODE_R("allocated", CTL_U64, get_allocated, 0,
+	CTL_VALUE_R("allocated", uint64_t, read_allocated, 0,
 	    "bytes that the calling thread ever allocated, in usable sizes"),
 	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0,
 	    "address of that counter (uint64_t *), to be read without a call while the thread lives; "
 	    "from the first such request on the thread's calls are slower, because they count at once"),
-	CTL_NODE_R("deallocated", CTL_U64, get_deallocated, 0,
+	CTL_VALUE_R("deallocated", uint64_t, read_deallocated, 0,
 	    "bytes that the calling thread ever freed"),
 	CTL_NODE_R("deallocatedp", CTL_POINTER, get_deallocatedp, 0,
 	    "address of that counter, as thread.allocatedp"),

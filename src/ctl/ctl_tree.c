@@ -26,7 +26,7 @@ get_epoch(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_epoch(const ctl_call_t *call, const void *in) {
+set_epoch(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	(void)in;
 	return snapshot_refresh_locked();

@@ -103,10 +103,10 @@ typedef struct {
  */
 typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
 /*
- * Writes a leaf, or carries out CTL_ACT. Returns 0 or an errno value. `in` points to a value of the
- * leaf's type and may be misaligned; NULL for CTL_ACT, and with CTL_NULL_NEW if there is no newp.
+ * Writes a leaf, or carries out CTL_ACT. Returns 0 or an errno value. `in` has the value, of the
+ * leaf's type; NULL for CTL_ACT, and with CTL_NULL_NEW if there is no newp.
  */
-typedef int ctl_set_fn_t(const ctl_call_t *call, const void *in);
+typedef int ctl_set_fn_t(const ctl_call_t *call, const ctl_value_t *in);
 /*
  * Whether a directory of numbered children has the child i, which may be any number. Called outside
  * the gate too, and without a lock.
