@@ -15,8 +15,8 @@
 #include "os/mutex.h"
 
 /*
- * Values of a whole arena, which are added up when arenas are merged. Each comes from the function
- * sum_NAME of inspect.c. malloc_stats_print gives each of the ROW fields a row with its name; each
+ * Values of a whole arena, which are added up when arenas are merged. Each comes from the macro
+ * SUM_name of inspect.c. malloc_stats_print gives each of the ROW fields a row with its name; each
  * PAGE field is printed in a way of its own. In arena 0 mapped, base and resident include what all
  * arenas share, and metadata_rtree is all of the page map; it is 0 in other arenas.
  */

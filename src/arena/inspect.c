@@ -145,103 +145,34 @@ arena_cached_bytes(arena_t *a) {
 }
 
 /*
- * Where each field of ARENA_STATS_SUM_FIELDS comes from: a function sum_NAME() for each, so that a
- * field without a source does not compile. is_visible: not a hidden arena of samples.
+ * Where each field of ARENA_STATS_SUM_FIELDS comes from, for arena a: a field without such a value
+ * does not compile. base: what its base says; is_visible: it is not a hidden arena of samples;
+ * cached: bytes in the caches bound to it.
  */
-typedef struct {
-	arena_t *a;
-	base_stats_t base;
-	bool is_visible;
-	size_t cached; /* bytes in the caches bound to it */
-} sum_t;
-
-static size_t
-sum_nthreads(const sum_t *s) {
-	return s->is_visible ? atomic_load_u32(&s->a->nthreads, MO_RELAXED) : 0;
-}
-
-static size_t
-sum_pactive(const sum_t *s) {
-	return pac_nactive(&s->a->pac);
-}
-
-static size_t
-sum_pdirty(const sum_t *s) {
-	return pac_ndirty(&s->a->pac);
-}
-
-static size_t
-sum_pmuzzy(const sum_t *s) {
-	return ecache_npages(&s->a->pac.muzzy);
-}
-
-static size_t
-sum_mapped(const sum_t *s) {
-	return arena_mapped(s->a);
-}
-
+#define SUM_nthreads (is_visible ? atomic_load_u32(&a->nthreads, MO_RELAXED) : 0)
+#define SUM_pactive pac_nactive(&a->pac)
+#define SUM_pdirty pac_ndirty(&a->pac)
+#define SUM_pmuzzy ecache_npages(&a->pac.muzzy)
+#define SUM_mapped arena_mapped(a)
 /* Guard pages are address space without memory too. */
-static size_t
-sum_retained(const sum_t *s) {
-	return (ecache_npages(&s->a->pac.retained)
-	    + atomic_load_zu(&s->a->pac.nguard, MO_RELAXED)) << LG_PAGE;
-}
-
-static size_t
-sum_base(const sum_t *s) {
-	return arena_metadata(s->a);
-}
-
-static size_t
-sum_internal(const sum_t *s UNUSED) {
-	return 0;
-}
-
-static size_t
-sum_metadata_edata(const sum_t *s) {
-	return s->base.edata;
-}
-
-static size_t
-sum_metadata_rtree(const sum_t *s) {
-	return s->a->ind == 0 ? emap_bytes() : 0;
-}
-
-static size_t
-sum_metadata_thp(const sum_t *s) {
-	return s->base.n_thp;
-}
-
-static size_t
-sum_tcache_bytes(const sum_t *s) {
-	return s->cached;
-}
-
-static size_t
-sum_tcache_stashed_bytes(const sum_t *s) {
-	return atomic_load_zu(&s->a->stashed, MO_RELAXED);
-}
-
-static size_t
-sum_resident(const sum_t *s) {
-	return arena_resident(s->a);
-}
-
-static size_t
-sum_abandoned_vm(const sum_t *s UNUSED) {
-	return 0;
-}
-
-static size_t
-sum_extent_avail(const sum_t *s) {
-	return atomic_load_zu(&s->a->pac.src.edata_cache.count, MO_RELAXED);
-}
+#define SUM_retained ((ecache_npages(&a->pac.retained) \
+	+ atomic_load_zu(&a->pac.nguard, MO_RELAXED)) << LG_PAGE)
+#define SUM_base arena_metadata(a)
+#define SUM_internal 0
+#define SUM_metadata_edata base.edata
+#define SUM_metadata_rtree (a->ind == 0 ? emap_bytes() : 0)
+#define SUM_metadata_thp base.n_thp
+#define SUM_tcache_bytes cached
+#define SUM_tcache_stashed_bytes atomic_load_zu(&a->stashed, MO_RELAXED)
+#define SUM_resident arena_resident(a)
+#define SUM_abandoned_vm 0
+#define SUM_extent_avail atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED)
 
 static void
 stats_merge_sums(arena_t *a, arena_stats_t *out, bool is_visible, size_t cached) {
-	sum_t s = {.a = a, .is_visible = is_visible, .cached = cached};
-	base_stats_read(a->base, &s.base);
-#define SUM_ADD(name, type, says) out->name += (type)sum_##name(&s);
+	base_stats_t base;
+	base_stats_read(a->base, &base);
+#define SUM_ADD(name, type, says) out->name += (type)(SUM_##name);
 	ARENA_STATS_SUM_FIELDS(SUM_ADD)
 #undef SUM_ADD
 }

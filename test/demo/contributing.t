@@ -186,13 +186,8 @@ sub add_statistics {
 	edit($lists, qr/^\tX\(mapped, size_t,/m, "\tX(recipe_bytes, size_t, NODE_EXPERIMENTAL \"for the test\") \\\n");
 	edit($lists, qr/(?<=^#define BIN_STATS_FIELDS\(X\) \\\n)/m, $x);
 	edit($lists, qr/(?<=^#define LARGE_COUNT_FIELDS\(X\) \\\n)/m, $x);
-	edit('src/arena/inspect.c', qr/^static size_t\nsum_extent_avail\(/m, <<'EOC');
-static size_t
-sum_recipe_bytes(const sum_t *s) {
-	return atomic_load_zu(&s->a->pac.mapped, MO_RELAXED) / 2;
-}
-
-EOC
+	edit('src/arena/inspect.c', qr/^#define SUM_extent_avail /m,
+		"#define SUM_recipe_bytes (atomic_load_zu(&a->pac.mapped, MO_RELAXED) / 2)\n");
 	edit('src/stats.c', qr/^\tcell\(&l, 13, "nslabs", b->nslabs\);/m,
 		"\tcell(&l, 13, \"nrecipes\", b->nrecipes);\n");
 	edit('src/arena/bin.c', qr/^\tbin->stats\.nmalloc \+= got;/m, "\tbin->stats.nrecipes += got;\n");
