@@ -177,26 +177,24 @@ forget_arena(snapshot_arena_t **slot) {
 	*slot = NULL;
 }
 
-/* Copies the counters of the locks that belong to no arena. */
+/*
+ * Copies the counters of the locks that belong to no arena. Those of prof_stats stay 0: what it
+ * would protect is atomic.
+ */
 static void
 take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
-	static const struct {
-		uint8_t to;
-		uint8_t from;
-	} of_prof[] = {
-		{snapshot_mutex_prof, prof_mutex_sites},
-		{snapshot_mutex_prof_thds_data, prof_mutex_thds_data},
-		{snapshot_mutex_prof_dump, prof_mutex_dump},
-		{snapshot_mutex_prof_recent_alloc, prof_mutex_recent_alloc},
-		{snapshot_mutex_prof_recent_dump, prof_mutex_recent_dump},
-		{snapshot_mutex_prof_stats, prof_mutex_stats},
-	};
 	memset(to, 0, snapshot_mutex_count * sizeof(*to));
 	mutex_prof_read(&to[snapshot_mutex_ctl], &snapshot_mutex);
 	to[snapshot_mutex_background_thread] = bg->mutex;
 	to[snapshot_mutex_max_per_bg_thd] = bg->max_per_thread;
-	for (unsigned i = 0; config_prof && i < ARRAY_LEN(of_prof); i++) {
-		prof_mutex_stats_read((prof_mutex_ind_t)of_prof[i].from, &to[of_prof[i].to]);
+	if (config_prof) {
+		prof_mutexes_t prof;
+		prof_mutex_stats_read(&prof);
+		to[snapshot_mutex_prof] = prof.sites;
+		to[snapshot_mutex_prof_thds_data] = prof.thds_data;
+		to[snapshot_mutex_prof_dump] = prof.dump;
+		to[snapshot_mutex_prof_recent_alloc] = prof.recent_alloc;
+		to[snapshot_mutex_prof_recent_dump] = prof.recent_dump;
 	}
 }
 

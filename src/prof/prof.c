@@ -437,32 +437,14 @@ prof_postfork_child(void) {
 /* ---------------------------------------------------------------- lock statistics */
 
 void
-prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out) {
-	mutex_prof_data_t other;
+prof_mutex_stats_read(prof_mutexes_t *out) {
 	memset(out, 0, sizeof(*out));
 	if (!prof_is_booted()) {
 		return; /* The locks of the site tables may not have been initialised yet. */
 	}
-	switch (ind) {
-	case prof_mutex_sites:
-		prof_data_mutex_read(out, &other);
-		break;
-	case prof_mutex_thds_data:
-		prof_data_mutex_read(&other, out);
-		break;
-	case prof_mutex_dump:
-		prof_dump_mutex_read(out);
-		break;
-	case prof_mutex_recent_alloc:
-		prof_recent_mutex_read(out, &other);
-		break;
-	case prof_mutex_recent_dump:
-		prof_recent_mutex_read(&other, out);
-		break;
-	case prof_mutex_stats: /* These counters are atomic, so there is no lock to report. */
-	case prof_mutex_n:
-		break;
-	}
+	prof_data_mutex_read(&out->sites, &out->thds_data);
+	prof_dump_mutex_read(&out->dump);
+	prof_recent_mutex_read(&out->recent_alloc, &out->recent_dump);
 }
 
 void

@@ -138,20 +138,15 @@ const char *prof_last_dump(void);
 
 /* --------------------------------------------------------------- lock statistics */
 
-typedef enum {
-	prof_mutex_sites,		/* stats.mutexes.prof: all shards of sites and counts together */
-	prof_mutex_thds_data,	/* the lock `pass` of prof_data.c, for the thread records */
-	prof_mutex_dump,
-	prof_mutex_recent_alloc,
-	prof_mutex_recent_dump,
-	prof_mutex_stats,
-	prof_mutex_n
-} prof_mutex_ind_t;
-/*
- * Copies the contention counters of one lock; all 0 until the profiler is booted. Those of
- * prof_mutex_stats are always 0, as there is no such lock.
- */
-void prof_mutex_stats_read(prof_mutex_ind_t ind, mutex_prof_data_t *out);
+typedef struct {
+	mutex_prof_data_t sites;     /* stats.mutexes.prof: all shards of sites and counts together */
+	mutex_prof_data_t thds_data; /* the lock `pass` of prof_data.c, for the thread records */
+	mutex_prof_data_t dump;
+	mutex_prof_data_t recent_alloc;
+	mutex_prof_data_t recent_dump;
+} prof_mutexes_t;
+/* Copies the contention counters of these locks; all 0 until the profiler is booted. */
+void prof_mutex_stats_read(prof_mutexes_t *out);
 /* Sets the counters of all these locks to 0; nothing until the profiler is booted. */
 void prof_mutex_stats_reset(void);
 

@@ -12,6 +12,7 @@
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "meta/freepool.h"
+#include "ctl/ctl.h"
 #include "meta/recs.h"
 #include "meta/region.h"
 #include "prof/prof.h"
@@ -36,11 +37,10 @@ static atomic_b_t is_reading, is_read;
  */
 static void *
 read_locks(void *arg) {
-	mutex_prof_data_t d;
+	prof_mutexes_t d;
 
 	while (!atomic_load_b(&is_read, MO_RELAXED)) {
-		for (int i = 0; i < prof_mutex_n; i++)
-			prof_mutex_stats_read((prof_mutex_ind_t)i, &d);
+		prof_mutex_stats_read(&d);
 		prof_mutex_stats_reset();
 		atomic_store_b(&is_reading, true, MO_RELAXED);
 	}
@@ -115,6 +115,36 @@ test_options(void) {
 	    && o.values[prof_threshold_time_ms] == 500, "thresholds");
 	is_uint(o.given, 31 | 1u << prof_session_metric | 1u << prof_session_sample_interval
 	    | 1u << prof_session_max_seconds | 1u << prof_session_reset, "and nothing else");
+}
+
+/* The statistics have each lock's own counters, which differ; a read takes the lock itself. */
+static void
+test_locks(void) {
+	prof_mutexes_t d;
+	const struct {
+		const char *name;
+		const mutex_prof_data_t *data;
+		unsigned n;
+	} locks[] = {
+		{"stats.mutexes.prof_thds_data.num_ops", &d.thds_data, 40},
+		{"stats.mutexes.prof_dump.num_ops", &d.dump, 40},
+		{"stats.mutexes.prof_recent_alloc.num_ops", &d.recent_alloc, 0},
+		{"stats.mutexes.prof_recent_dump.num_ops", &d.recent_dump, 0},
+	};
+
+	prof_mutex_stats_reset();
+	for (unsigned i = 0; i < 40; i++)
+		prof_mark(false);
+	uint64_t epoch = 1;
+	ctl_byname("epoch", NULL, NULL, &epoch, sizeof(epoch));
+	prof_mutex_stats_read(&d);
+	for (unsigned i = 0; i < ARRAY_LEN(locks); i++) {
+		uint64_t n = UINT64_MAX, now = locks[i].data->n_lock_ops;
+		size_t len = sizeof(n);
+		is_int(ctl_byname(locks[i].name, &n, &len, NULL, 0), 0, "%s", locks[i].name);
+		ok(n >= locks[i].n && n < locks[i].n + 20 && n <= now && now <= n + 4, "is %llu of %llu",
+		    (unsigned long long)n, (unsigned long long)now);
+	}
 }
 
 static unsigned hook_calls;
@@ -745,8 +775,8 @@ test_empty_prefix(void) {
 
 int
 main(void) {
-	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_failures,
-	    test_late_end, test_changed_end, test_end_during_dump,
+	static void (*const tests[])(void) = {test_rules, test_options, test_cycle, test_locks,
+	    test_failures, test_late_end, test_changed_end, test_end_during_dump,
 	    test_end_during_stop, test_fork_in_hook,
 	    test_box_that_stays, test_fork_in_start, test_box_lock, test_box_mode,
 	    test_box_names, test_confined_at_root, test_empty_prefix, test_leftovers, NULL};
