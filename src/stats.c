@@ -993,16 +993,12 @@ stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 		return;
 	}
 	uint64_t interval = opt_stats_interval == 0 ? 1 : (uint64_t)opt_stats_interval;
-	uint64_t sum = atomic_fetch_add_u64(&interval_bytes, bytes, MO_RELAXED) + bytes;
-	while (sum >= interval) {
-		if (atomic_cas_weak_u64(&interval_bytes, &sum, sum % interval, MO_RELAXED, MO_RELAXED)) {
-			struct tls_s *tls = tls_get();
-			assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
-			uint32_t depth = gate_leave_all(tls);
-			stats_print(malloc_write_long, &(malloc_io_text_t){NULL, PATIENCE_BRIEF_MS},
-			    opt_stats_interval_opts);
-			gate_reenter(tls, depth);
-			return;
-		}
+	if (atomic_sum_try_reach(&interval_bytes, bytes, interval) != 0) {
+		struct tls_s *tls = tls_get();
+		assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
+		uint32_t depth = gate_leave_all(tls);
+		stats_print(malloc_write_long, &(malloc_io_text_t){NULL, PATIENCE_BRIEF_MS},
+		    opt_stats_interval_opts);
+		gate_reenter(tls, depth);
 	}
 }

@@ -87,4 +87,19 @@ atomic_add_nonatomic_zu(atomic_zu_t *a, size_t v) {
 	atomic_store_zu(a, atomic_load_zu(a, MO_RELAXED) + v, MO_RELAXED);
 }
 
+/*
+ * Adds to a sum of several threads. If it reaches the limit (> 0), takes all whole limits away and
+ * returns what it was; else 0. Of threads that come at once one gets it.
+ */
+static inline uint64_t
+atomic_sum_try_reach(atomic_u64_t *sum, uint64_t v, uint64_t limit) {
+	uint64_t now = atomic_fetch_add_u64(sum, v, MO_RELAXED) + v;
+	while (now >= limit) {
+		if (atomic_cas_weak_u64(sum, &now, now % limit, MO_RELAXED, MO_RELAXED)) {
+			return now;
+		}
+	}
+	return 0;
+}
+
 #endif /* UTIL_ATOMIC_H */

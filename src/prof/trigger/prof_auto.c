@@ -41,7 +41,7 @@ void
 prof_auto_heartbeat(uint64_t bytes) {
 	uint64_t interval = prof_interval_get();
 	if (interval != 0 && prof_switch_is_active()
-	    && prof_trigger_try_reach(&interval_bytes, bytes, interval) != 0) {
+	    && atomic_sum_try_reach(&interval_bytes, bytes, interval) != 0) {
 		prof_trigger_due(prof_kind_interval, 1);
 	}
 	prof_gdump_write();

@@ -436,23 +436,12 @@ fire_pending(void) {
 
 /* ---------------------------------------------------------------- bytes, large requests */
 
-uint64_t
-prof_trigger_try_reach(atomic_u64_t *count, uint64_t bytes, uint64_t threshold) {
-	uint64_t sum = atomic_fetch_add_u64(count, bytes, MO_RELAXED) + bytes;
-	while (sum >= threshold) {
-		if (atomic_cas_weak_u64(count, &sum, sum % threshold, MO_RELAXED, MO_RELAXED)) {
-			return sum;
-		}
-	}
-	return 0;
-}
-
 /* Adds a thread's bytes; the thread by whose bytes the threshold is reached writes the profile. */
 static void
 alloc_heartbeat(uint64_t bytes) {
 	uint64_t threshold = load(&trig.thresholds[prof_threshold_alloc]);
 	if (threshold != 0 && prof_trigger_hooks->is_on()) {
-		uint64_t sum = prof_trigger_try_reach(&trig.alloc_bytes, bytes, threshold);
+		uint64_t sum = atomic_sum_try_reach(&trig.alloc_bytes, bytes, threshold);
 		if (sum != 0) {
 			prof_trigger_due(prof_kind_alloc, sum);
 		}

@@ -141,12 +141,6 @@ bool prof_trigger_is_kept_off(void);
  * merged into it. Also called by prof_auto.c.
  */
 void prof_trigger_due(prof_kind_t kind, uint64_t value);
-/*
- * Adds bytes to *count. If it reaches the threshold (> 0), subtracts all whole thresholds and
- * returns what it was; else 0. Of threads that come at once one gets it. Also called by
- * prof_auto.c.
- */
-uint64_t prof_trigger_try_reach(atomic_u64_t *count, uint64_t bytes, uint64_t threshold);
 
 /* ---------------------------------------------------------------- hooks that tests replace */
 
