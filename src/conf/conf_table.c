@@ -60,14 +60,9 @@ static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
 
 /* ------------------------------------------------------------------ parsers of special values */
 
-static bool
-is_word(const char *value, size_t len, const char *word) {
-	return strlen(word) == len && memcmp(value, word, len) == 0;
-}
-
 static int
 parse_narenas(const conf_row_t *row, const char *value, size_t len) {
-	if (is_word(value, len, "default")) {
+	if (fmt_is_word(value, len, "default")) {
 		opt_narenas = 0;
 		return 0;
 	}
@@ -130,7 +125,7 @@ parse_ranges(const conf_row_t *row, const char *value, size_t len) {
 
 static int
 parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
-	if (is_word(value, len, "default")) {
+	if (fmt_is_word(value, len, "default")) {
 		bin_info_default_slab_pages();
 		return 0;
 	}
@@ -285,7 +280,7 @@ parse_hpa_ratio(const conf_row_t *row, const char *value, size_t len) {
 
 static int
 parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
-	if (is_word(value, len, "-1")) {
+	if (fmt_is_word(value, len, "-1")) {
 		opt_hpa_dirty_mult = HPA_DIRTY_MULT_NEVER;
 		return 0;
 	}

@@ -21,6 +21,7 @@
 #include "thread/tcache.h"
 #include "thread/tsd.h"
 #include "util/assert.h"
+#include "util/fmt.h"
 
 /* ------------------------------------------------------------------ arena.<i> */
 
@@ -229,13 +230,8 @@ get_dss(const ctl_call_t *call, ctl_value_t *out) {
 
 static int
 set_dss(const ctl_call_t *call, const ctl_value_t *in) {
-	const char *word = in->s;
-	unsigned prec = 0;
-	while (word != NULL && dss_prec_names[prec] != NULL && strcmp(dss_prec_names[prec],
-	    word) != 0) {
-		prec++;
-	}
-	if (word == NULL || prec == dss_prec_count) {
+	int prec = in->s == NULL ? -1 : fmt_find_word(dss_prec_names, in->s, strlen(in->s));
+	if (prec < 0) {
 		return EINVAL;
 	}
 	if (ctl_means_all(call->mib[1])) {

@@ -14,6 +14,7 @@
 #include "prof/control/prof_session.h"
 #include "prof/sites/prof_label.h"
 #include "prof/trigger/prof_budget.h"
+#include "util/fmt.h"
 
 /* ------------------------------------------------------------------ dumps and log */
 
@@ -140,13 +141,12 @@ read_metric(void) {
 
 static int
 write_metric(const char *name) {
-	prof_metric_t metric;
 	const char *why;
-	if (name == NULL || prof_metric_by_name(name, strlen(name), &metric) != 0
-	    || !prof_metric_is_there(metric, &why)) {
+	int metric = name == NULL ? -1 : fmt_find_word(prof_metric_names, name, strlen(name));
+	if (metric < 0 || !prof_metric_is_there((prof_metric_t)metric, &why)) {
 		return EINVAL;
 	}
-	prof_threshold_metric_set(metric);
+	prof_threshold_metric_set((prof_metric_t)metric);
 	return 0;
 }
 

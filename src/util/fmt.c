@@ -335,6 +335,21 @@ fmt_parse_percent(const char *s, size_t len) {
 	return len > 1 && s[len - 1] == '%' && percent <= 100 ? percent : 0;
 }
 
+bool
+fmt_is_word(const char *s, size_t len, const char *word) {
+	return strlen(word) == len && memcmp(s, word, len) == 0;
+}
+
+int
+fmt_find_word(const char *const words[], const char *s, size_t len) {
+	for (int i = 0; words[i] != NULL; i++) {
+		if (fmt_is_word(s, len, words[i])) {
+			return i;
+		}
+	}
+	return -1;
+}
+
 static bool
 is_utf8_tail(unsigned char c) {
 	return (c & 0xc0) == 0x80;

@@ -48,6 +48,11 @@ uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
  */
 uint32_t fmt_parse_percent(const char *s, size_t len);
 
+/* Whether the len bytes at s are this word. */
+bool fmt_is_word(const char *s, size_t len, const char *word);
+/* Which of the words, which end with NULL, the len bytes at s are; -1: none. */
+int fmt_find_word(const char *const words[], const char *s, size_t len);
+
 /*
  * Length of the well-formed UTF-8 sequence of two or more bytes at s (Unicode, table 3-7); 0: there
  * is none. Reads no further than a NUL.

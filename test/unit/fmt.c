@@ -224,6 +224,17 @@ test_percent(void) {
 	is_uint(fmt_parse_percent("90%5", 3), 90, "and what is behind is not read");
 }
 
+static void
+test_words(void) {
+	static const char *const words[] = {"one", "only", "", NULL};
+	is_int(fmt_find_word(words, "one", 3), 0, "a word");
+	is_int(fmt_find_word(words, "onlyx", 4), 1, "the length ends it");
+	is_int(fmt_find_word(words, "only", 2), -1, "a piece of a word");
+	is_int(fmt_find_word(words, "onex", 4), -1, "more than a word");
+	is_int(fmt_find_word(words, "x", 0), 2, "an empty one");
+	is_int(fmt_find_word(words + 3, "one", 3), -1, "no words");
+}
+
 int
 main(void) {
 	test_random_formats();
@@ -232,5 +243,6 @@ main(void) {
 	test_parse_random();
 	test_parse_cases();
 	test_percent();
+	test_words();
 	return done_testing();
 }

@@ -215,12 +215,7 @@ test_highwater_gap(void) {
 
 static void
 test_metric(void) {
-	prof_metric_t m;
-
 	start();
-	is_int(prof_metric_by_name("rss", 3, &m), 0, "a metric by name");
-	is_uint(m, prof_metric_rss, "the right one");
-	is_int(prof_metric_by_name("rs", 2, &m), EINVAL, "a piece of a name");
 	prof_threshold_metric_set(prof_metric_rss);
 	prof_threshold_set(prof_threshold_highwater, 4 * M);
 	w.live = M;

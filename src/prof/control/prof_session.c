@@ -166,12 +166,6 @@ typedef struct {
 	size_t len;              /* of value */
 } pair_t;
 
-/* Whether the len bytes at s are this word. */
-static bool
-is_text(const char *s, size_t len, const char *word) {
-	return strlen(word) == len && memcmp(s, word, len) == 0;
-}
-
 /* Parses a decimal number with an optional K, M or G (2^10, 2^20, 2^30); is_plain permits none. */
 static int
 number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
@@ -237,17 +231,6 @@ static const struct {
 	    "blackbox_size: wants a number of bytes from 1M to 1G"},
 };
 
-static int
-word_parse(const pair_t *p, const char *const *words, uint64_t *out) {
-	for (uint64_t i = 0; words[i] != NULL; i++) {
-		if (is_text(p->value, p->len, words[i])) {
-			*out = i;
-			return 0;
-		}
-	}
-	return EINVAL;
-}
-
 /* A decimal number of percent. */
 static int
 percent_parse(const pair_t *p, uint64_t *out) {
@@ -270,7 +253,9 @@ value_parse(prof_session_opts_t *o, unsigned i, const pair_t *p) {
 		return 0;
 	}
 	if (opt_rows[i].words != NULL) {
-		return word_parse(p, opt_rows[i].words, &o->values[i]);
+		int word = fmt_find_word(opt_rows[i].words, p->value, p->len);
+		o->values[i] = (uint64_t)word;
+		return word < 0 ? EINVAL : 0;
 	}
 	bool is_plain = i == prof_threshold_time_ms || i == prof_session_max_seconds;
 	int err = i == prof_session_budget ? percent_parse(p, &o->values[i])
@@ -281,14 +266,14 @@ value_parse(prof_session_opts_t *o, unsigned i, const pair_t *p) {
 
 static int
 pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
-	if (is_text(p->key, p->key_len, "prefix")) {
+	if (fmt_is_word(p->key, p->key_len, "prefix")) {
 		*why = "prefix: wants the beginning of a path";
 		o->prefix = p->value;
 		o->prefix_len = p->len;
 		return p->len > 0 && p->len <= PROF_PREFIX_MAX ? 0 : EINVAL;
 	}
 	for (unsigned i = 0; i < prof_session_noptions; i++) {
-		if (is_text(p->key, p->key_len,
+		if (fmt_is_word(p->key, p->key_len,
 		    opt_rows[i].key != NULL ? opt_rows[i].key : prof_threshold_names[i])) {
 			*why = opt_rows[i].takes;
 			return value_parse(o, i, p);

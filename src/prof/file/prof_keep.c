@@ -125,13 +125,12 @@ prof_keep_policy_get(void) {
 
 int
 prof_keep_policy_set(const char *name) {
-	for (uint32_t i = 0; name != NULL && prof_keep_policy_names[i] != NULL; i++) {
-		if (strcmp(name, prof_keep_policy_names[i]) == 0) {
-			atomic_store_u32(&kept.policy, i, MO_RELAXED);
-			return 0;
-		}
+	int i = name == NULL ? -1 : fmt_find_word(prof_keep_policy_names, name, strlen(name));
+	if (i < 0) {
+		return EINVAL;
 	}
-	return EINVAL;
+	atomic_store_u32(&kept.policy, (uint32_t)i, MO_RELAXED);
+	return 0;
 }
 
 uint64_t

@@ -246,17 +246,6 @@ prof_threshold_metric_set(prof_metric_t metric) {
 	prof_trigger_rearm(); /* a level of one metric means nothing for another */
 }
 
-int
-prof_metric_by_name(const char *name, size_t len, prof_metric_t *out) {
-	for (unsigned i = 0; i < prof_metric_n; i++) {
-		if (strlen(prof_metric_names[i]) == len && memcmp(prof_metric_names[i], name, len) == 0) {
-			*out = (prof_metric_t)i;
-			return 0;
-		}
-	}
-	return EINVAL;
-}
-
 bool
 prof_metric_is_there(prof_metric_t metric, const char **why) {
 	*why = "highwater_metric: cgroup: this process is in no control group whose memory it can read";

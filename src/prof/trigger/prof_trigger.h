@@ -83,7 +83,6 @@ uint64_t prof_threshold_get(prof_threshold_t t);
 void prof_threshold_set(prof_threshold_t t, uint64_t value);
 prof_metric_t prof_threshold_metric_get(void);
 void prof_threshold_metric_set(prof_metric_t metric);
-int prof_metric_by_name(const char *name, size_t len, prof_metric_t *out); /* 0 or EINVAL */
 
 /* Forgets the mark of highwater: a metric at or above the threshold is a crossing again. */
 void prof_trigger_rearm(void);
