@@ -35,6 +35,12 @@ page_list_begin(text_t *t, const char *title) {
 	text_add(t, "%s%s%s", list_head, title, list_style);
 }
 
+/* Whether a point is not older than span; both are ms. The ring may reach further back (--look). */
+static bool
+is_shown(const point_t *point, int64_t now, int64_t span) {
+	return now - point->at_ms <= span;
+}
+
 /*
  * One curve of page_picture(), of allocated or of resident bytes; `most` is the value at the top,
  * now and span are ms. Points older than span, and unknown values (0), are left out.
@@ -47,7 +53,7 @@ add_curve(text_t *t, const point_t *history, unsigned points, bool is_allocated,
 	for (unsigned i = begin; i < points; i++) {
 		const point_t *point = &history[i % HISTORY_POINTS];
 		uint64_t value = is_allocated ? point->allocated : point->rss;
-		if (now - point->at_ms <= span && value > 0) {
+		if (is_shown(point, now, span) && value > 0) {
 			double ago = (double)(now - point->at_ms) / (double)span;
 			text_add(t, "%.1f,%.1f ", PICTURE_WIDTH * (1 - ago),
 			    PICTURE_HEIGHT - 1 - (PICTURE_HEIGHT - 2) * (double)value / (double)most);
@@ -70,14 +76,19 @@ page_duration(text_t *t, int64_t ms) {
 void
 page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span) {
 	uint64_t most = 1;
+	int64_t known = span;
 	unsigned count = points < HISTORY_POINTS ? points : HISTORY_POINTS;
 	for (unsigned i = 0; i < count; i++) {
-		most = history[i].rss > most ? history[i].rss : most;
-		most = history[i].allocated > most ? history[i].allocated : most;
+		const point_t *point = &history[i];
+		uint64_t value = point->rss > point->allocated ? point->rss : point->allocated;
+		most = is_shown(point, now, span) && value > most ? value : most;
+	}
+	if (points > HISTORY_POINTS) {
+		known = now - history[points % HISTORY_POINTS].at_ms + (int64_t)options.look_ms;
 	}
 	text_add(t, "<svg width=\"%d\" height=\"%d\" role=\"img\"><title>the last ", PICTURE_WIDTH,
 	    PICTURE_HEIGHT);
-	page_duration(t, span);
+	page_duration(t, known < span ? known : span);
 	text_add(t, ": resident grey, allocated red; at most ");
 	text_size(t, (double)most);
 	text_add(t, "</title>");

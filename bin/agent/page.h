@@ -16,8 +16,9 @@ enum { HOUR_MS = 3600000 }; /* the longest span of a picture */
  * The curves of the last `span` ms before `now` (ms, clock of the points: monotonic for the living,
  * since 1970 for the dead): resident bytes in grey, allocated ones in red. history: a ring of
  * HISTORY_POINTS elements. points: how many points were written to it in all; if that is more than
- * HISTORY_POINTS, the newer ones replaced the older. The upper edge is the largest value of the
- * ring, also if that is of a point before the span.
+ * HISTORY_POINTS, the newer ones replaced the older. The upper edge is the largest value in the
+ * span. The title tells it, and of how much time: of less than the span if the ring, full, does not
+ * reach back so far (--look below 15s).
  */
 void page_picture(text_t *t, const point_t *history, unsigned points, int64_t now, int64_t span);
 

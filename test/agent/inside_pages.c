@@ -1,9 +1,14 @@
 /*
- * Inside of pages.c: a page with a part for which there was no memory is no whole page. Prints what
- * is wrong. Built by inside.t.
+ * Inside of pages.c and page.c: a page with a part for which there was no memory is no whole page,
+ * and the largest value that is told of a time is of that time. Prints what is wrong. Built by
+ * inside.t.
  */
 #include "pages.c"
+#include "page.c"
+#include "text.c"
 #include "expect.h"
+
+options_t options;
 
 bool
 is_elsewhere(const figures_t *f) {
@@ -14,6 +19,33 @@ void
 elsewhere_sentence(text_t *t, const figures_t *f) {
 	(void)f;
 	t->is_cut = true;
+}
+
+/* Whether the picture of a full ring, a point each look_ms, the first 200 large, tells `words`. */
+static bool
+is_told(uint64_t look_ms, const char *words) {
+	static point_t ring[HISTORY_POINTS];
+	text_t t = {0};
+	unsigned points = 3 * HISTORY_POINTS / 2;
+	for (unsigned i = 0; i < points; i++) {
+		ring[i % HISTORY_POINTS] = (point_t){(int64_t)(i * look_ms), (i < 200 ? 90 : 3) << 20, 1};
+	}
+	options.look_ms = look_ms;
+	page_picture(&t, ring, points, (int64_t)((points - 1) * look_ms), HOUR_MS);
+	bool is = strstr(t.at, words) != NULL;
+	free(t.at);
+	return is;
+}
+
+/* The title tells the largest value of the time that it names, and only of what the ring has. */
+static void
+check_picture(void) {
+	expect("4 hours of points", is_told(60000, "the last hour: resident grey, allocated red; at "
+	    "most 3M<"), true);
+	expect("an hour", is_told(15000, "the last hour: resident grey, allocated red; at most 90M<"),
+	    true);
+	expect("4 minutes", is_told(1000, "the last 4 minutes: "), true);
+	expect("the upper edge", is_told(60000, "points=\"0.0,1.0 "), true);
 }
 
 int
@@ -28,5 +60,6 @@ main(void) {
 	p.figures.rss = 0;
 	add_elsewhere(&t, &p, "", "");
 	expect("and stays so", t.is_cut, true);
+	check_picture();
 	return bad;
 }
