@@ -49,12 +49,14 @@ function box_colour(node) {
 }
 
 /**
- * Red for what has grown since the snapshot compared with, blue for what has shrunk; the larger the
- * change is as a share of the larger of the two sizes, the darker. Grey if that is below 1 percent.
+ * Red for what has grown since the snapshot compared with, or if none is since the first, blue for
+ * what has shrunk; the larger the change is as a share of the larger of the two sizes, the darker.
+ * Grey if that is below 1 percent.
  * @param {number} node
  */
 function growth_colour(node) {
-	const now = view.totals[node], before = (view.totals_before || view.totals)[node];
+	const now = view.totals[node];
+	const before = /** @type {Float64Array} */ (view.totals_before)[node];
 	const growth = now - before, most = Math.max(now, before);
 	const depth = most ? Math.round(Math.min(1, Math.abs(growth) / most) * 55) : 0;
 	return `hsl(${growth < 0 ? 212 : 4},${depth ? 85 : 0}%,${88 - depth * 0.6}%)`;
@@ -215,7 +217,7 @@ function box_at(event) {
  */
 function tell_node(node) {
 	const { totals, totals_before, data } = view, name = view.model.name_of[node];
-	const zoomed = totals[state.zoomed];
+	const zoomed = totals[state.zoomed], age = totals[node] ? age_of(node) : null;
 	let text = `${data.names[name]}: ${amount_text(totals[node])}, `
 		+ percent(totals[node], totals[0]);
 	if (node !== state.zoomed && zoomed !== totals[0]) {
@@ -225,8 +227,8 @@ function tell_node(node) {
 		const growth = signed(totals[node] - totals_before[node], amount_text);
 		text += `, ${growth} since the snapshot compared with`;
 	}
-	if (view.ages && totals[node]) {
-		text += `, half of it older than ${age_text(age_of(node))}`;
+	if (age !== null) {
+		text += `, half of it older than ${age_text(age)}`;
 	}
 	if (node) {
 		text += `  [${data.modules[data.module_of[name]]}]`;

@@ -70,6 +70,7 @@ function pause() {
 function go_on() {
 	feed.is_paused = false;
 	control('live-pause').textContent = 'pause';
+	say('waits for a profile');
 	if (!feed.is_fetching) {
 		fetch_next();
 	}

@@ -188,12 +188,10 @@ function matcher(text) {
 /** Sets the totals and ages of the view by the state; zooms out of nodes that hold nothing. */
 function take_sums() {
 	const { model } = view, { metric, is_whole, compared } = state;
+	const since = compared === null && state.colour === 'growth' ? model.full[0] : compared;
 	model.show_only(state.part);
 	view.totals = model.totals(state.snapshot, metric, is_whole);
-	view.totals_before = compared === null ? null : model.totals(compared, metric, is_whole);
-	if (state.colour === 'growth' && !view.totals_before) {
-		view.totals_before = zeros(model.node_count);
-	}
+	view.totals_before = since === null ? null : model.totals(since, metric, is_whole);
 	view.ages = model.ages(state.snapshot);
 	while (state.zoomed && !view.totals[state.zoomed]) {
 		state.zoomed = model.parent[state.zoomed];

@@ -37,7 +37,7 @@
  * @property {Data} data                   its data
  * @property {Float64Array} totals         of each node, in the metric of the state
  * @property {Float64Array | null} totals_before  the same in the snapshot compared with; without
- *                                         one null, or zeros where growth is coloured
+ *                                         one null, or where growth is coloured of the first
  * @property {Ages | null} ages            null: none are told
  * @property {Uint8Array | null} hits      of each name: 1 if the search found it; null: no search
  * @property {number} rows                 how many the table of functions has at most

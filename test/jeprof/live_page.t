@@ -44,7 +44,7 @@ for my $n (0 .. 5) {
 
 # In place of a browser: what the scope of the view declares is lent out at its end.
 my $model = slurp("$source/bin/page/model.js");
-my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, follow, send_verb, add_profile, change, move_focus, view };\n})();\n/r;
+my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, follow, send_verb, add_profile, change, move_focus, box_colour, tell_node, view };\n})();\n/r;
 $lent =~ s/^'use strict';\n\(function/var lent = (function/;
 my $browser = slurp("$source/test/jeprof/browser.js");
 my $head = "$browser\n$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
@@ -139,7 +139,7 @@ element('data').dataset = { interval: '10', from: 'heap' };
 window.clearTimeout = n => { timers.delete(n); };
 window.setTimeout = f => { timers.set(++count, f); return count; };
 globalThis.fetch = function (what) { return new Promise(done => { if (what === 'heap') { asked.push(done); } }); };
-function tell(what) { console.log(what + ': ' + asked.length + ' fetched, timers ' + timers.size + ', ' + (element('live-pause').textContent || 'pause')); }
+function tell(what) { console.log(what + ': ' + asked.length + ' fetched, timers ' + timers.size + ', ' + (element('live-pause').textContent || 'pause') + ', ' + element('live-state').textContent); }
 function click(what) { element('live-pause').onclick(); tell(what); }
 function answer(what) {
 	asked.splice(0).forEach(done => done({ ok: false, status: 503, text() { return Promise.resolve(''); } }));
@@ -168,23 +168,23 @@ function tick(what) { var all = [...timers.values()]; timers.clear(); all.forEac
 	tell('stop');
 })();
 JS
-is((run('node', 'pause.js'))[1], <<'END', 'pause and stop');
-begins: 1 fetched, timers 0, pause
-pause during a fetch: 1 fetched, timers 0, go on
-that ends: 0 fetched, timers 0, go on
-go on: 1 fetched, timers 0, pause
-pause: 1 fetched, timers 0, go on
-go on during a fetch: 1 fetched, timers 0, pause
-that ends: 0 fetched, timers 1, pause
-pause: 0 fetched, timers 0, go on
-go on: 1 fetched, timers 0, pause
-that ends: 0 fetched, timers 1, pause
-time: 1 fetched, timers 0, pause
-stop during a fetch: 1 fetched, timers 0, go on
-that ends: 0 fetched, timers 0, go on
-go on: 1 fetched, timers 0, pause
-that ends: 0 fetched, timers 1, pause
-stop: 0 fetched, timers 0, go on
+is((run('node', 'pause.js'))[1] =~ s/no new snapshot: status 503/failed/gr, <<'END', 'pause and stop, and what is told of them');
+begins: 1 fetched, timers 0, pause, 
+pause during a fetch: 1 fetched, timers 0, go on, paused
+that ends: 0 fetched, timers 0, go on, failed
+go on: 1 fetched, timers 0, pause, waits for a profile
+pause: 1 fetched, timers 0, go on, paused
+go on during a fetch: 1 fetched, timers 0, pause, waits for a profile
+that ends: 0 fetched, timers 1, pause, failed
+pause: 0 fetched, timers 0, go on, paused
+go on: 1 fetched, timers 0, pause, waits for a profile
+that ends: 0 fetched, timers 1, pause, failed
+time: 1 fetched, timers 0, pause, failed
+stop during a fetch: 1 fetched, timers 0, go on, paused
+that ends: 0 fetched, timers 0, go on, failed
+go on: 1 fetched, timers 0, pause, waits for a profile
+that ends: 0 fetched, timers 1, pause, failed
+stop: 0 fetched, timers 0, go on, paused
 END
 
 # A new profile leaves what the reader did: more rows, the box that arrow keys came to, stacks that a click folds.
@@ -216,17 +216,38 @@ is((run('node', 'reader.js'))[1], <<'END', 'a new profile and the reader');
 42 f0 large/2 f2/2
 END
 
-# Growth is coloured without a snapshot to compare with: the words tell none.
+# Growth is coloured without a snapshot to compare with: it is that since the first, as in the table
+# of growth, and the words tell none.
 spew('words.js', $reader . <<'JS');
+function colours() { return [...new Set([...lent.view.totals.keys()].map(lent.box_colour))].sort().join(' '); }
 add(2, [sample('large', 5000)]);
 lent.change({ colour: 'growth' });
 console.log(element('told').textContent);
+var compared = colours();
 lent.change({ compared: null });
 console.log(element('told').textContent);
+console.log(colours() === compared, compared);
+lent.change({ snapshot: 0 });
+console.log(colours());
 JS
 is((run('node', 'words.js'))[1], <<'END', 'words of growth');
 all: 43.2K, 100.0%, +4.9K since the snapshot compared with
 all: 43.2K, 100.0%
+true hsl(4,0%,88%) hsl(4,85%,55%) hsl(4,85%,84.4%)
+hsl(4,0%,88%)
+END
+
+# A box whose age is not known among others: nothing is told of its age.
+spew('told.js', $reader . <<'JS');
+add(2, [{ ...sample('large', 5000), age: 16 }]);
+lent.view.model.name_of.forEach((name, node) => {
+	if (/^(all|f0|large)$/.test(lent.view.data.names[name])) { lent.tell_node(node); console.log(element('told').textContent); }
+});
+JS
+is((run('node', 'told.js'))[1], <<'END', 'an age that is not known');
+all: 43.2K, 100.0%, half of it older than 38s
+f0: 1000B, 2.3%  [serve]
+large: 4.9K, 11.3%, half of it older than 38s  [serve]
 END
 
 # Results of the model are kept, up to a number.
