@@ -295,9 +295,10 @@ function fill_parts(title, rows) {
 function fill_others() {
 	const { snaps, threads = [], labels } = view.data, snap = snaps[state.snapshot];
 	fill_parts('label', labels ? view.model.by_label(state.snapshot) : []);
-	fill_parts('thread', snap.threads.map(([number, name, bytes, objects]) => ({ bytes, objects,
-		part: threads.findIndex(thread => thread[0] === number),
-		text: number + (name ? ' ' + name : '') })));
+	fill_parts('thread', snap.threads.slice(0, SHOWN_PARTS)
+		.map(([number, name, bytes, objects]) => ({ bytes, objects,
+			part: threads.findIndex(thread => thread[0] === number),
+			text: number + (name ? ' ' + name : '') })));
 	const about = [['file', snap.file], ['time', snap.clock], ['reason', snap.kind],
 		['pid', snap.pid], ['sampling interval', String(snap.rate)]].filter(row => row[1]);
 	const meta = Object.keys(snap.meta).sort().map(key => [key, snap.meta[key]]);
