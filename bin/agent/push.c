@@ -36,6 +36,7 @@
 enum {
 	QUEUE_MOST = 8 << 20,     /* bytes of the profiles that wait, as they are sent */
 	BEGIN_MOST = 4,           /* profiles begun in one tick */
+	TICK_MS = 1000,           /* between two ticks, at least */
 	WAIT_FIRST_MS = 1000,     /* before the second attempt */
 	WAIT_MOST_MS = 60000,     /* longest wait for which the receiver did not ask */
 	ASKED_MOST_MS = 600000,   /* longest wait, however long the receiver asks for */
@@ -167,18 +168,37 @@ find_due(proc_t *const *list, int64_t now_ms) {
 	return due;
 }
 
+/*
+ * The time from one push of a process to the next, in ms: --push-interval, or longer if there are
+ * more processes of the list that are selected than BEGIN_MOST pushes a second can serve. The
+ * caller holds the table's lock.
+ */
+static uint64_t
+turn_ms(proc_t *const *list) {
+	uint64_t selected = 0;
+	for (proc_t *const *p = list; *p != NULL; p++) {
+		selected += is_selected(*p);
+	}
+	uint64_t needed = selected * TICK_MS / BEGIN_MOST;
+	return needed > options.push_ms ? needed : options.push_ms;
+}
+
 typedef struct due_s {
 	int pid;
 	int64_t since_ms; /* when its profile became due, on the monotonic clock */
 } due_t;
 
-/* Collects up to BEGIN_MOST processes that are due, sets their next time; returns how many. */
+/*
+ * Collects up to BEGIN_MOST processes that are due, sets their next time; returns how many. Sets
+ * *again_ms to turn_ms().
+ */
 static size_t
-collect_due(int64_t now_ms, due_t *due) {
+collect_due(int64_t now_ms, due_t *due, uint64_t *again_ms) {
 	size_t n = 0;
 	proc_t *p;
 	table_lock();
 	proc_t *const *list = table_sorted();
+	*again_ms = turn_ms(list);
 	while (n < BEGIN_MOST && (p = find_due(list, now_ms)) != NULL) {
 		due[n++] = (due_t){p->pid, p->push_again_ms};
 		p->push_again_ms = now_ms + (int64_t)options.push_ms;
@@ -204,10 +224,11 @@ make_due_again(const due_t *due) {
 void
 push_tick(int64_t now_ms) {
 	due_t due[BEGIN_MOST];
-	size_t n = options.push_url != NULL ? collect_due(now_ms, due) : 0;
+	uint64_t again_ms = 0;
+	size_t n = options.push_url != NULL ? collect_due(now_ms, due, &again_ms) : 0;
 	for (size_t i = 0; i < n; i++) {
 		order_t order = {.kind = job_heap, .pid = due[i].pid, .is_otlp = true, .is_packed = true,
-		    .is_push = true};
+		    .push_again_ms = again_ms};
 		if (!scrape_begin(&order, push_done, NULL)) {
 			make_due_again(&due[i]);
 		}

@@ -16,7 +16,7 @@ typedef struct route_s {
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
 	/*
 	 * pid is set for all places below /p/, key for those below /dead/KEY. A place_job has the other
-	 * fields too, but for is_packed, is_push, is_own and root, which stay 0.
+	 * fields too, but for is_packed, push_again_ms, is_own and root, which stay 0.
 	 */
 	order_t order;
 	unsigned given;       /* a bit for each argument seen so far: finds those given twice */

@@ -168,16 +168,14 @@ answer_already(job_t *j) {
 }
 
 /*
- * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, of a push times
- * --push-interval if that is longer, rounded up, plus the seconds that this job sleeps if it is a
- * delta.
+ * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, of a push times the
+ * time until the next one if that is longer, rounded up, plus the seconds that this job sleeps if
+ * it is a delta.
  */
 static uint64_t
 lease_seconds(const job_t *j) {
-	uint64_t every = options.interval_ms;
-	if (j->order.is_push && options.push_ms > every) {
-		every = options.push_ms;
-	}
+	uint64_t again_ms = j->order.push_again_ms;
+	uint64_t every = again_ms > options.interval_ms ? again_ms : options.interval_ms;
 	return (LEASE_INTERVALS * every + 999) / 1000 + j->order.seconds;
 }
 
@@ -1035,7 +1033,7 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 	if (!is_begun) {
 		free(j);
 		table_lock();
-		counts.refused += !order->is_own && !order->is_push;
+		counts.refused += !order->is_own && order->push_again_ms == 0;
 		table_unlock();
 	}
 	return is_begun;

@@ -37,7 +37,8 @@ typedef struct order_s {
 	bool has_ages;        /* live bytes are told by age (?ages=1), which the page shows */
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped, as push.c sends it */
-	bool is_push;         /* of push.c: the next one comes --push-interval later, and tries again */
+	/* of push.c, which tries again: ms until the next one of this process is begun; else 0 */
+	uint64_t push_again_ms;
 	bool is_since_mark;   /* the difference from the mark, the moment of the last job_mark */
 	bool is_own;          /* nobody has asked for it but jeprofd: it is in no count of scrapes */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */

@@ -152,11 +152,10 @@ static void
 try_lease(void) {
 	job_t j = {.order = {.is_packed = true}};
 	options.interval_ms = 1000;
-	options.push_ms = 5000;
 	expect("packed: not yet a push", lease_seconds(&j), LEASE_INTERVALS);
-	j.order.is_push = true;
+	j.order.push_again_ms = 5000;
 	expect("a push", lease_seconds(&j), 5 * LEASE_INTERVALS);
-	options.push_ms = 500;
+	j.order.push_again_ms = 500;
 	expect("a push between two scrapes", lease_seconds(&j), LEASE_INTERVALS);
 }
 

@@ -176,4 +176,16 @@ agent --push "$receiver_url" --interval 1s --push-interval 4s --push-select "exe
 until_true got apart 3
 is "$(curl -s "$URL/metrics" | sed -n 's/^jeprofd_sessions_started_total //p')" 1 "one session for three pushes"
 end_agent
+
+# ---- more processes than have their turn in three push intervals: their sessions last from one turn to the next
+for turn in $(seq 19); do
+	LD_PRELOAD=$LIB ./work &
+	children="$children $!"
+done
+receiver turns 200
+agent --push "$receiver_url" --interval 1s --push-interval 1s --push-select "exe=$W/work"
+until_true got turns 50
+sessions=$(curl -s "$URL/metrics" | sed -n 's/^jeprofd_sessions_started_total //p')
+ok $((sessions > 20)) "one session for each of 20 processes" "$sessions"
+end_agent
 done_testing
