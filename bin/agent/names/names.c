@@ -5,7 +5,7 @@
  * from DWARF) serves all files with its build-id (of the same root and owner); one without lines
  * only the files that were read. Invariant: at most one thread makes a table for an own key
  * (keys_t), and at most MAKING_MAX makers run; an own key that failed is not tried again for
- * FAILED_SECONDS. Lock: making.mutex; a thread that holds it waits for nothing but making.done.
+ * FAILED_MS. Lock: making.mutex; a thread that holds it waits for nothing but making.done.
  * Called by pprof_names.c.
  */
 #include "names.h"
@@ -29,7 +29,7 @@
 enum {
 	MAKING_MAX = 4,       /* makers that run at the same time */
 	FAILED_MAX = 256,     /* failed keys that are remembered */
-	FAILED_SECONDS = 600, /* a failed key is not tried again for this time */
+	FAILED_MS = 600000,   /* a failed key is not tried again for this time */
 	RETRY_SECONDS = 3600, /* a table without lines that is older is made again */
 	NEWS_SECONDS = 60,    /* so is one older than this, if a debug file was installed since then */
 	ADDRESSES_MAX = 1 << 20, /* that one maker is given, at most */
@@ -50,7 +50,7 @@ static struct {
 	char keys[MAKING_MAX][NAMES_KEY_MAX + 1]; /* "": a free slot */
 	struct {
 		char key[NAMES_KEY_MAX + 1];
-		time_t when;
+		int64_t at_ms; /* on the monotonic clock */
 	} failed[FAILED_MAX];
 	size_t next_failed; /* keys that ever failed; the next goes to this index modulo FAILED_MAX */
 } making = {.mutex = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
@@ -303,21 +303,21 @@ making_end(size_t place, bool has_failed) {
 	if (has_failed) {
 		size_t i = making.next_failed++ % FAILED_MAX;
 		memcpy(making.failed[i].key, making.keys[place], sizeof(making.keys[place]));
-		making.failed[i].when = time(NULL);
+		making.failed[i].at_ms = client_now_ms();
 	}
 	making.keys[place][0] = '\0';
 	pthread_cond_broadcast(&making.done);
 	pthread_mutex_unlock(&making.mutex);
 }
 
-/* Whether making this table failed less than FAILED_SECONDS ago. */
+/* Whether making this table failed less than FAILED_MS ago. */
 static bool
 has_failed_lately(const char *key) {
 	bool has_failed = false;
-	time_t now = time(NULL);
+	int64_t now_ms = client_now_ms();
 	pthread_mutex_lock(&making.mutex);
 	for (size_t i = 0; i < FAILED_MAX && !has_failed; i++) {
-		has_failed = making.failed[i].when + FAILED_SECONDS > now
+		has_failed = making.failed[i].at_ms + FAILED_MS > now_ms
 		    && strcmp(making.failed[i].key, key) == 0;
 	}
 	pthread_mutex_unlock(&making.mutex);
@@ -375,11 +375,14 @@ has_newer_debug_file(const names_t *n, const char *id, time_t made) {
 	    || (stat(path, &st) == 0 && st.st_ctim.tv_sec >= made);
 }
 
-/* Is the table without lines so old that lines are searched for again? */
+/*
+ * Is the table without lines so old that lines are searched for again? One from the future, since
+ * the wall clock was set back, may be of any age.
+ */
 static bool
 is_outdated(const names_t *n, const names_object_t *object, const kept_t *own) {
 	time_t now = time(NULL);
-	return own->made + RETRY_SECONDS < now
+	return own->made + RETRY_SECONDS < now || own->made > now + NEWS_SECONDS
 	    || (own->made + NEWS_SECONDS < now
 	    && has_newer_debug_file(n, object->id, own->made));
 }
