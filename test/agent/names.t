@@ -130,6 +130,19 @@ named('--pid', $pid, '--cache', $cache, '--bytes', 1, $part);
 named('--pid', $pid, '--cache', $cache, '--bytes', 1, our_dump("$dir/p2.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, "$dir/serve"]], stacks => [[[0x1000000 + 0x11ab], 1, 1000]]));
 is(scalar tables(), 1, 'no room: what was not used for longest goes');
 
+# ---- a directory on a disk that is full: the table stays in memory
+SKIP: {
+	mkdir "$dir/full";
+	spew("$dir/mounted", "mount -t tmpfs -o size=4k none '$dir/full' || exit 9\n\"\$@\" && ls -A '$dir/full' >&2\n");
+	my @in = ('unshare', '-m', 'sh', "$dir/mounted");
+	skip('no mount namespace', 3) if (run(@in, 'true'))[0];
+	my @two = map { ('--symbolizer', $_, '--pid', $pid, '--cache', "$dir/full", $dump) } $tool, '/bin/false';
+	my ($code, $out, $err) = run(@in, $convert, @two);
+	is($code, 0, 'a full disk');
+	is_deeply(pprof_flat(pprof_decode(unzip(substr $out, rindex $out, "\x1f\x8b\x08")), 3), \%flat, 'the names are there, also the second time');
+	unlike($err, qr{draft}, 'no draft is left on it');
+}
+
 # ---- whose file it is
 {
 	my @s = stat "$dir/serve";

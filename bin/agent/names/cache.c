@@ -1,12 +1,12 @@
 /*
- * The cache of tables of names: files KEY.names in a directory or, without one, memory files
- * (memfds) of this process. A table is written as a draft, a file without a key, and gets its key
- * when it is complete; the least recently used tables are removed when the limit of bytes or of
- * tables is passed. Invariant: the contents of a table never change, so a thread that has mapped it
- * can read it without a lock; a file that another user owns or may write is ignored. Lock:
- * memory.mutex, for the tables in memory; held for no I/O but close(). Called by names.c; main.c
- * checks the directory at the start by cache_begin() and cache_doubt(), dead_store.c its own by the
- * latter.
+ * The cache of tables of names: files KEY.names in a directory; without one, or where that has no
+ * room, memory files (memfds) of this process. A table is made in a memory file, and gets its key
+ * when it is complete; a file of the directory is a draft without a key until then. The least
+ * recently used tables are removed when the limit of bytes or of tables is passed. Invariant: the
+ * contents of a table never change, so a thread that has mapped it can read it without a lock; a
+ * file that another user owns or may write is ignored. Lock: memory.mutex, for the tables in
+ * memory; held for no I/O but close(). Called by names.c; main.c checks the directory at the start
+ * by cache_begin() and cache_doubt(), dead_store.c its own by the latter.
  */
 #include "cache.h"
 
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@
 
 enum {
 	DISK_BYTES = 256 << 20,  /* default limit of all tables in a directory */
-	MEMORY_BYTES = 64 << 20, /* the same in memory */
+	MEMORY_BYTES = 64 << 20, /* the same in memory; limit of those that a directory cannot take */
 	MEMORY_TABLES = 512,  /* in memory, at most: each has a descriptor */
 	TOUCH_SECONDS = 60,   /* the access time of a file in use is set if older than this */
 	DRAFT_SECONDS = 600,  /* an older draft was left by a process that has died */
@@ -142,9 +143,21 @@ memory_open(const char *key, time_t *made) {
 	return fd;
 }
 
+/* Removes the table with this key, if there is one. */
+static void
+memory_drop(const char *key) {
+	pthread_mutex_lock(&memory.mutex);
+	size_t i = memory_find(key);
+	if (i < memory.count) {
+		memory_forget(i);
+	}
+	pthread_mutex_unlock(&memory.mutex);
+}
+
 /* Adds a table to those in memory, in place of one with its key; takes fd. 0 or ENOMEM. */
 static int
 memory_keep(const cache_t *c, int fd, const char *key) {
+	uint64_t most = c->dir >= 0 && c->bytes_max > MEMORY_BYTES ? MEMORY_BYTES : c->bytes_max;
 	struct stat st;
 	char *copy = strdup(key);
 	if (copy == NULL || fstat(fd, &st) != 0) {
@@ -157,7 +170,7 @@ memory_keep(const cache_t *c, int fd, const char *key) {
 	if (i < memory.count) {
 		memory_forget(i);
 	}
-	memory_trim(c->bytes_max, (uint64_t)st.st_size);
+	memory_trim(most, (uint64_t)st.st_size);
 	i = memory.count++;
 	memory.tables[i].key = copy;
 	memory.tables[i].fd = fd;
@@ -270,48 +283,60 @@ dir_trim(const cache_t *c, const char *kept) {
 	free(all);
 }
 
+static bool
+try_copy(int to, int from) {
+	struct stat st;
+	off_t at = 0;
+	bool is_good = fstat(from, &st) == 0;
+	while (is_good && at < st.st_size) {
+		ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - at));
+		is_good = n > 0 || (n < 0 && errno == EINTR);
+	}
+	return is_good;
+}
+
+/* Copies a table to the directory; false: that cannot take it, and has nothing of it. */
+static bool
+try_file_keep(const cache_t *c, int fd, const char *key) {
+	static _Atomic unsigned number;
+	char draft[64], name[NAMES_KEY_MAX + sizeof(TABLE_END)];
+	snprintf(name, sizeof(name), "%s" TABLE_END, key);
+	snprintf(draft, sizeof(draft), "%d.%u.%lx" DRAFT_END, (int)getpid(), number++,
+	    (unsigned long)time(NULL));
+	int file = openat(c->dir, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (file < 0) {
+		return false;
+	}
+	bool is_whole = try_copy(file, fd);
+	/* Some file systems tell only here that they are full. */
+	bool is_kept = close(file) == 0 && is_whole && renameat(c->dir, draft, c->dir, name) == 0;
+	if (is_kept) {
+		dir_trim(c, name);
+	} else {
+		(void)unlinkat(c->dir, draft, 0);
+	}
+	return is_kept;
+}
+
 /* ---------------------------------------------------------------- both */
 
 int
 cache_open(const cache_t *c, const char *key, time_t *made) {
-	return c->dir < 0 ? memory_open(key, made) : file_open(c, key, made);
+	int fd = memory_open(key, made); /* newer than a file of this key */
+	return fd < 0 && c->dir >= 0 ? file_open(c, key, made) : fd;
 }
 
 int
-cache_draft(const cache_t *c, cache_draft_t *draft) {
-	static _Atomic unsigned number;
-	if (c->dir < 0) {
-		draft->fd = memfd_create("names", MFD_CLOEXEC);
-		return draft->fd < 0 ? errno : 0;
-	}
-	snprintf(draft->name, sizeof(draft->name), "%d.%u.%lx" DRAFT_END, (int)getpid(), number++,
-	    (unsigned long)time(NULL));
-	draft->fd = openat(c->dir, draft->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-	    0600);
-	return draft->fd < 0 ? errno : 0;
+cache_draft(void) {
+	return memfd_create("names", MFD_CLOEXEC);
 }
 
 int
-cache_keep(const cache_t *c, cache_draft_t *draft, const char *key) {
-	char name[NAMES_KEY_MAX + sizeof(TABLE_END)];
-	if (c->dir < 0) {
-		return memory_keep(c, draft->fd, key);
+cache_keep(const cache_t *c, int draft, const char *key) {
+	if (c->dir < 0 || !try_file_keep(c, draft, key)) {
+		return memory_keep(c, draft, key);
 	}
-	snprintf(name, sizeof(name), "%s" TABLE_END, key);
-	int err = renameat(c->dir, draft->name, c->dir, name) == 0 ? 0 : errno;
-	if (err != 0) {
-		cache_drop(c, draft);
-		return err;
-	}
-	close(draft->fd);
-	dir_trim(c, name);
+	memory_drop(key);
+	close(draft);
 	return 0;
-}
-
-void
-cache_drop(const cache_t *c, cache_draft_t *draft) {
-	close(draft->fd);
-	if (c->dir >= 0) {
-		(void)unlinkat(c->dir, draft->name, 0);
-	}
 }

@@ -1,8 +1,9 @@
 /*
  * The cache of tables of names: files KEY.names in a directory, shared by all processes of its
- * owner, or memory files of this process. The least recently used tables are removed when there is
- * no room. Called by names.c; main.c checks the directory by cache_begin() and cache_doubt(),
- * dead_store.c its own by the latter. Any thread may call.
+ * owner, or memory files of this process, which also hold what a full directory cannot. The least
+ * recently used tables are removed when there is no room. Called by names.c; main.c checks the
+ * directory by cache_begin() and cache_doubt(), dead_store.c its own by the latter. Any thread may
+ * call.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,12 +15,6 @@ typedef struct cache_s {
 	int dir;            /* -1: in memory */
 	uint64_t bytes_max; /* of all tables when this cache adds one */
 } cache_t;
-
-/* A table that is being written. */
-typedef struct cache_draft_s {
-	int fd;
-	char name[64]; /* of the file in the directory, until it gets its key; not set in memory */
-} cache_draft_t;
 
 /*
  * Opens the cache in a directory, which is created if it does not exist; NULL: in memory. bytes_max
@@ -43,14 +38,14 @@ const char *cache_doubt(int dir, char buf[80]);
  */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 
-/* Begins a table: an empty file, draft->fd, for the maker to fill. 0 or an errno. */
-int cache_draft(const cache_t *c, cache_draft_t *draft);
+/*
+ * Begins a table: an empty memory file, for the maker to fill. Its descriptor, which the caller
+ * closes or gives to cache_keep(); -1 and errno.
+ */
+int cache_draft(void);
 
 /*
- * Adds a draft to the cache under its key, in place of an older table. 0 or an errno, after which
- * the draft is removed; the caller no longer owns the descriptor in either case.
+ * Adds a draft to the cache under its key, in place of an older table. Where the directory has no
+ * room for it, it stays in memory. 0 or ENOMEM; takes the descriptor in either case.
  */
-int cache_keep(const cache_t *c, cache_draft_t *draft, const char *key);
-
-/* Removes a draft and closes its descriptor. */
-void cache_drop(const cache_t *c, cache_draft_t *draft);
+int cache_keep(const cache_t *c, int draft, const char *key);

@@ -443,12 +443,12 @@ has_any_line(const names_table_t *table, const uint64_t *addresses, size_t count
 
 /* Writes another key into the head of a draft, and sets or clears NAMES_LINES. 0 or EIO. */
 static int
-head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool with_lines) {
+head_change(int draft, names_head_t head, const char *key, bool with_lines) {
 	head.flags = with_lines ? head.flags | NAMES_LINES : head.flags & ~(uint32_t)NAMES_LINES;
 	memset(head.key, 0, sizeof(head.key));
 	memcpy(head.key, key, strlen(key));
 	head.sum = names_head_sum(&head);
-	return pwrite(draft->fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? 0 : EIO;
+	return pwrite(draft, &head, sizeof(head), 0) == (ssize_t)sizeof(head) ? 0 : EIO;
 }
 
 /*
@@ -458,11 +458,11 @@ head_change(const cache_draft_t *draft, names_head_t head, const char *key, bool
  * EIO, it is malformed or cannot be written.
  */
 static int
-draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_t count,
-    const cache_draft_t *draft, const char **key) {
+draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_t count, int draft,
+    const char **key) {
 	names_table_t made;
 	bool is_carried = m->old >= 0, is_common = m->key == keys->common;
-	if (!names_table_try_map(&made, draft->fd, m->key)) {
+	if (!names_table_try_map(&made, draft, m->key)) {
 		return EIO;
 	}
 	/*
@@ -483,22 +483,19 @@ draft_check(const maker_t *m, const keys_t *keys, const uint64_t *missing, size_
 static int
 draft_make(names_t *n, const maker_t *m, const keys_t *keys, const uint64_t *missing,
     size_t count) {
-	cache_draft_t draft;
 	const char *key;
-	int err = cache_draft(&n->cache, &draft);
-	if (err != 0) {
-		return err;
+	int draft = cache_draft();
+	if (draft < 0) {
+		return errno;
 	}
 	n->nmade++;
-	err = maker_run(m, missing, count, draft.fd);
-	if (err == 0) {
-		err = draft_check(m, keys, missing, count, &draft, &key);
-	}
+	int err = maker_run(m, missing, count, draft);
+	err = err != 0 ? err : draft_check(m, keys, missing, count, draft, &key);
 	if (err != 0) {
-		cache_drop(&n->cache, &draft);
+		close(draft);
 		return err;
 	}
-	return cache_keep(&n->cache, &draft, key);
+	return cache_keep(&n->cache, draft, key);
 }
 
 /* The addresses that are asked of an object, and those that its cached table lacks. */
