@@ -162,7 +162,8 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 
 /*
  * Copies the box up to `size`, but for pieces of zeros. If it ends before that, the rest counts as
- * zeros. False: the other pieces have more than COPY_MOST bytes, or a read or a write fails.
+ * zeros. False and errno: EFBIG, the other pieces have more than COPY_MOST bytes; or a read or a
+ * write fails.
  */
 static bool
 try_copy(int to, int box, off_t size) {
@@ -183,10 +184,12 @@ try_copy(int to, int box, off_t size) {
 			continue;
 		}
 		if (n <= 0) {
+			errno = n < 0 ? errno : EIO;
 			return false;
 		}
 		if (memcmp(piece, zeros, (size_t)n) != 0) {
 			copied += n;
+			errno = EFBIG; /* try_write() sets its own */
 			if (copied > COPY_MOST || !try_write(to, piece, (size_t)n, at)) {
 				return false;
 			}
@@ -207,9 +210,10 @@ try_fill(int fd, dead_t *d, int box) {
 	struct stat st;
 	tail_t tail = {.magic = TAIL_MAGIC, .size = sizeof(*d)};
 	bool has_box = d->why[0] == '\0' && fstat(box, &st) == 0;
+	errno = EFBIG; /* the other two set their own */
 	if (has_box && (st.st_size > BOX_MOST || ftruncate(fd, st.st_size) != 0
 	    || !try_copy(fd, box, st.st_size))) {
-		snprintf(d->why, sizeof(d->why), "its box is too large, or could not be copied");
+		snprintf(d->why, sizeof(d->why), "its box could not be copied: %s", strerror(errno));
 		has_box = ftruncate(fd, 0) != 0;
 	}
 	d->box_bytes = has_box ? (uint64_t)st.st_size : 0;

@@ -10,6 +10,7 @@
 
 static int write_error; /* of pwrite(); 0: it succeeds */
 static int has_no_blocks;
+static int has_data; /* whether a box that is kept is more than a hole */
 
 static int
 told_fstat(int fd, struct stat *st) {
@@ -67,9 +68,10 @@ static void
 try_keep(const char *name, int error, const char *why) {
 	static dead_t d;
 	d = (dead_t){.pid = 7, .how = end_signal, .ended_ms = now_ms()};
-	write_error = error;
 	int box = memfd_create("box", 0);
 	expect("a box of one page", ftruncate(box, PIECE), 0);
+	expect("its data", !has_data || pwrite(box, "data", 4, 0) == 4, true);
+	write_error = error;
 	expect(name, dead_keep(&d, box), true);
 	if (strcmp(d.why, why) != 0) {
 		printf("%s: %s\n", name, d.why);
@@ -96,6 +98,10 @@ try_disk(void) {
 	try_keep("a full disk", ENOSPC, "its box could not be written: No space left on device");
 	snprintf(name, sizeof(name), "%s.box.draft", all[kept - 1].d->key);
 	expect("its draft", unlinkat(dir, name, 0), 0);
+	has_data = 1;
+	try_keep("full for the copy", ENOSPC, "its box could not be copied: No space left on device");
+	snprintf(name, sizeof(name), "%s.box.draft", all[kept - 1].d->key);
+	expect("that draft", unlinkat(dir, name, 0), 0);
 	expect("nothing else", rmdir(path), 0);
 	close(dir);
 	dir = -1;
