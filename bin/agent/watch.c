@@ -28,7 +28,11 @@
 #include "labels.h"
 
 enum {
-	LOOKERS = 2,            /* threads, without those that are blocked */
+	/*
+	 * threads, without those that are blocked: each waits ASK_MS / 2 for each process that is idle,
+	 * of which there may be hundreds
+	 */
+	LOOKERS = 8,
 	LOOKERS_MOST = 32,      /* with those that are blocked */
 	HELD_UP_MS = 5000,      /* a looker whose look lasts longer counts as blocked */
 	ASK_MS = 400,           /* to take a "status" request, and as long again to answer it */
