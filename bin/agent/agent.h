@@ -66,8 +66,8 @@ typedef struct options_s {
 extern options_t options;
 
 /*
- * Set by SIGTERM and SIGINT. The loop of main() ends at its next turn; requests to processes and
- * deltas that sleep are given up soon after.
+ * Set by SIGTERM, SIGINT and SIGHUP. The loop of main() ends at its next turn; requests to
+ * processes and deltas that sleep are given up soon after.
  */
 extern volatile sig_atomic_t ending;
 

@@ -49,9 +49,12 @@ on_signal(int number) {
 
 static void
 catch_signals(void) {
-	struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN};
+	struct sigaction action = {.sa_handler = on_signal}, ignore = {.sa_handler = SIG_IGN}, hangup;
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) { /* no nohup */
+		sigaction(SIGHUP, &action, NULL);
+	}
 	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE */
 	sigaction(SIGXFSZ, &ignore, NULL); /* the same with EFBIG */
 }

@@ -279,7 +279,7 @@ put_help(void) {
 	}
 	puts("  -h, --help, --version");
 	route_put_help();
-	puts("Exit: 0 ended by SIGTERM or SIGINT, 1 failed, 2 usage.");
+	puts("Exit: 0 ended by SIGTERM, SIGINT or SIGHUP, 1 failed, 2 usage.");
 }
 
 /* Ends jeprofd after the answer to --help or --version. */

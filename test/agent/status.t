@@ -268,6 +268,22 @@ is "$ended" 0 "SIGTERM ends a jeprofd with a client that waits"
 wait "$waiting"
 is "$(cat late.code)" 503 "which gets an answer" "$(cat late)"
 
+# a terminal that is closed ends it like SIGTERM, unless nohup was asked for
+hang_up() {
+	"$@" "$AGENT" --unix closed 2>hup.err &
+	agent_pid=$!
+	children="$children $agent_pid"
+	until_true grep -q 'listens on' hup.err
+	kill -HUP "$agent_pid"
+}
+hang_up
+wait "$agent_pid"
+is "$? $(ls closed 2>&1 | grep -c '^closed')" "0 0" "SIGHUP ends it, and its socket is gone"
+hang_up nohup
+curl -s --unix-socket closed -o answer http://localhost/targets
+ok $? "not with nohup"
+end_agent
+
 # a program whose file was removed or replaced is still told by its path; " (deleted)" may be part of a name
 cp work upgraded
 cp work 'named (deleted)'
