@@ -257,15 +257,32 @@ has_token(request_t *q) {
 }
 
 /*
+ * Whether a page of another server makes the request: on a path for POST by a form, or for another
+ * job, which may start a session, without a click of the user, as an image does.
+ */
+static bool
+is_of_foreign_page(request_t *q) {
+	const char *origin = header(q, "Origin"), *host = strstr(origin, "://");
+	if (q->route.place != place_job) {
+		return false;
+	}
+	if (q->route.is_post) {
+		return origin[0] != '\0' && (host == NULL || strcmp(host + 3, header(q, "Host")) != 0);
+	}
+	return strcmp(header(q, "Sec-Fetch-Site"), "cross-site") == 0
+	    && header(q, "Sec-Fetch-User")[0] == '\0';
+}
+
+/*
  * Checks the token, and that no foreign web page in a local browser makes the request: neither by a
  * host name that its owner resolves to this machine (DNS rebinding; only if no token is needed and
- * the address is a loopback one), nor, on a path for POST, by a form from another origin. On such a
- * path also checks --allow-control, whatever the method is. If one of them fails, sets q->answer to
- * the refusal and returns false.
+ * the address is a loopback one), nor as is_of_foreign_page() tells. On a path for POST also checks
+ * --allow-control, whatever the method is. If one of them fails, sets q->answer to the refusal and
+ * returns false.
  */
 static bool
 may_ask(request_t *q) {
-	const char *host = header(q, "Host"), *origin = header(q, "Origin");
+	const char *host = header(q, "Host");
 	if (token_length > 0 && !has_token(q)) {
 		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN, "
 		    "or in a browser as the password of any user");
@@ -276,9 +293,7 @@ may_ask(request_t *q) {
 		answer_line(&q->answer, 403, "the Host of the request is not this machine");
 		return false;
 	}
-	const char *origin_host = strstr(origin, "://");
-	if (q->route.is_post && origin[0] != '\0' && (origin_host == NULL || strcmp(origin_host + 3,
-	    host) != 0)) {
+	if (is_of_foreign_page(q)) {
 		answer_line(&q->answer, 403, "a page from elsewhere may not change anything here");
 		return false;
 	}

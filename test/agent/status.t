@@ -111,6 +111,13 @@ get "/p/$pid/stop" -X POST
 gives 409 'nothing changed' "stop again"
 get "/p/$pid/start" -X POST -H 'Origin: http://elsewhere.example'
 gives 403 'from elsewhere' "a form of another page"
+get "/p/$pid/debug/pprof/heap" -H 'Sec-Fetch-Site: cross-site'
+gives 403 'from elsewhere' "a picture in another page, which would start profiling"
+is "$(state "$pid")" idle "it has begun nothing"
+get "/p/$pid/debug/pprof/heap?seconds=0" -H 'Sec-Fetch-Site: cross-site' -H 'Sec-Fetch-User: ?1'
+gives 400 'seconds is' "but a click there is not refused"
+get "/p/$pid/" -H 'Sec-Fetch-Site: cross-site'
+gives 200 'id="live-state"' "a link to a page, from elsewhere"
 get /targets -H 'Host: elsewhere.example'
 gives 403 'Host' "another name for this machine"
 for host in '[::1' '[::1]x:1' 127.0.0.1:1:1 localhost:x '[localhost]:1' ::1; do
