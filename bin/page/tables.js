@@ -279,26 +279,32 @@ function part_link(part, text) {
 
 /**
  * Fills the table of threads or labels of all memory, whatever part is shown; title is "thread" or
- * "label". Hides it if there are none.
+ * "label", count how many there are, of which rows has the first. Hides it if there are none.
  * @param {string} title
  * @param {{part: number, text: string, bytes: number, objects: number}[]} rows
+ * @param {number} count
  */
-function fill_parts(title, rows) {
+function fill_parts(title, rows, count) {
 	const all = view.data.snaps[state.snapshot].live[0];
-	element(`s-${title}s`).hidden = !rows.length;
-	fill(title + 's', [['bytes'], ['%'], ['objects'], [title, 't']], rows.slice(0, SHOWN_PARTS)
-		.map(({ part, text, bytes, objects }) => ({ cells: [size_text(bytes), percent(bytes, all),
-			String(Math.trunc(objects)), part_link(part, text)] })));
+	/** @type {Row[]} */
+	const told = rows.map(({ part, text, bytes, objects }) => ({ cells: [size_text(bytes),
+		percent(bytes, all), String(Math.trunc(objects)), part_link(part, text)] }));
+	if (count > rows.length) {
+		told.push({ cells: ['', '', '', `${count - rows.length} more`] });
+	}
+	element(`s-${title}s`).hidden = !count;
+	fill(title + 's', [['bytes'], ['%'], ['objects'], [title, 't']], told);
 }
 
 /** Fills the tables of labels, of threads and of the metadata of the snapshot. */
 function fill_others() {
 	const { snaps, threads = [], labels } = view.data, snap = snaps[state.snapshot];
-	fill_parts('label', labels ? view.model.by_label(state.snapshot) : []);
+	const by_label = labels ? view.model.by_label(state.snapshot) : [];
+	fill_parts('label', by_label.slice(0, SHOWN_PARTS), by_label.length);
 	fill_parts('thread', snap.threads.slice(0, SHOWN_PARTS)
 		.map(([number, name, bytes, objects]) => ({ bytes, objects,
 			part: threads.findIndex(thread => thread[0] === number),
-			text: number + (name ? ' ' + name : '') })));
+			text: number + (name ? ' ' + name : '') })), snap.threads.length);
 	const about = [['file', snap.file], ['time', snap.clock], ['reason', snap.kind],
 		['pid', snap.pid], ['sampling interval', String(snap.rate)]].filter(row => row[1]);
 	const meta = Object.keys(snap.meta).sort().map(key => [key, snap.meta[key]]);

@@ -250,15 +250,16 @@ f0: 1000B, 2.3%  [serve]
 large: 4.9K, 11.3%, half of it older than 38s  [serve]
 END
 
-# Of 300 threads the table has 100, and only these are looked up.
+# Of 300 threads the table has 100, and only these are looked up; it tells how many more there are.
 spew('threads.js', $reader . <<'JS');
 add(2, [...Array(300).keys()].map(thread => ({ ...sample('f', thread), thread })));
 var { threads } = lent.view.data, asked = 0;
 threads.findIndex = function (test) { asked++; return Array.prototype.findIndex.call(this, test); };
 lent.change({ part: -1 });
-console.log(threads.length, element('threads').children.length - 1, asked);
+var { children } = element('threads');
+console.log(threads.length, children.length - 1, children[children.length - 1].textContent, asked);
 JS
-is((run('node', 'threads.js'))[1], "300 100 100\n", 'many threads');
+is((run('node', 'threads.js'))[1], "300 101 200 more 100\n", 'many threads');
 
 # Results of the model are kept, up to a number.
 spew('kept.js', $head . <<'JS');
