@@ -237,6 +237,9 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	}
 	assert(e->size == size && e->state == extent_state_active);
 	pac_active_add(pac, size >> LG_PAGE, is_new && size >= JOIN_MIN);
+	if (is_new && size < JOIN_MIN) {
+		pac_trade(pac);
+	}
 	if (zero) {
 		pac_zero(pac, e);
 	}

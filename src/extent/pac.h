@@ -30,8 +30,9 @@
  * of pages in use so far, unless the decay time is 0 or -1. The limit is enforced only after a
  * request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent fitted, and after
  * pac_alloc_new(): the oldest pages above it are purged. They skip the state muzzy, unless the
- * muzzy decay time is -1. A bounded cache (pac_bound) has another limit, which is enforced at each
- * allocation and release.
+ * muzzy decay time is -1. A smaller request that got new pages drives out a few of the oldest ones
+ * (pac_trade). A bounded cache (pac_bound) has another limit, which is enforced at each allocation
+ * and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */

@@ -111,6 +111,7 @@ pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
 	pac_tell_by_default(pac);
 	atomic_store_zu(&pac->bound, 0, MO_RELAXED);
 	atomic_store_zu(&pac->npeak, 0, MO_RELAXED);
+	atomic_store_zu(&pac->trade_left, 0, MO_RELAXED);
 	extent_src_renew(&pac->src);
 	if (pac->hpa != NULL) {
 		hpa_stats_zero(pac->hpa);

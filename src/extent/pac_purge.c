@@ -227,6 +227,10 @@ pac_decay_run_locked(pac_t *pac, pac_decay_t *d, uint64_t now) {
 		return;
 	}
 	decay_advance_locked(&d->decay, now, npages);
+	if (d == &pac->decay_dirty) {
+		size_t peak = atomic_load_zu(&pac->npeak, MO_RELAXED);
+		atomic_store_zu(&pac->trade_left, peak / PAC_TRADE_SHARE, MO_RELAXED);
+	}
 	size_t limit = decay_limit_locked(&d->decay);
 	if (npages > limit) {
 		size_t held = max_zu(decay_recent_locked(&d->decay), pac_npages_kept(pac));
@@ -380,6 +384,26 @@ pac_pass_ended(pac_t *pac) {
 	} else if (pac_is_bounded(pac)) {
 		pac_trim(pac);
 	}
+}
+
+void
+pac_trade(pac_t *pac) {
+	pac_decay_t *d = &pac->decay_dirty;
+	size_t active = pac_nactive(pac), unused = pac_nunused(pac);
+	size_t peak = max_zu(atomic_load_zu(&pac->npeak, MO_RELAXED), active);
+	size_t more = max_zu(peak / PAC_TRADE_SHARE, PAC_TRADE_LEAST >> LG_PAGE);
+	size_t left = atomic_load_zu(&pac->trade_left, MO_RELAXED);
+	if (active + unused <= peak + more || left == 0 || decay_ms(&d->decay) <= 0
+	    || pac_is_bounded(pac) || pac_pass_lock(d, false) != 0) {
+		return;
+	}
+	/* A quarter less than the limit, so that not each of the next requests comes here. */
+	size_t n = min_zu(active + unused - peak - more + more / 4, left);
+	atomic_store_zu(&pac->trade_left, left - n, MO_RELAXED);
+	pac_flush_hot_locked(pac, d);
+	pac_purge_to_locked(pac, d, unused - n, max_zu(unused - n, pac_npages_kept(pac)), false);
+	pac_pass_unlock(d);
+	pac_pass_ended(pac);
 }
 
 void

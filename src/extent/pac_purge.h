@@ -83,6 +83,18 @@ bool pac_has_room(const pac_t *pac, size_t npages);
  * of the dirty pages; if that thread is in this function too, it then checks the limit again.
  */
 void pac_trim(pac_t *pac);
+/*
+ * Called after a request below JOIN_MIN got new pages, because no unused extent fitted. Purges the
+ * oldest unused pages if those in use and unused (pac_nunused) exceed the peak of pages in use by
+ * more than PAC_TRADE_LEAST bytes and 1 / PAC_TRADE_SHARE of the peak: pieces between blocks that
+ * live, which only some requests fit, do not add up until their decay. The epoch of the dirty decay
+ * allows 1 / PAC_TRADE_SHARE of the peak, so a program that has to fetch all of these pages again
+ * takes few page faults (10 s: 20 epochs a second). Not with a dirty decay time of 0 or -1, nor in
+ * a bounded cache; huge pieces are spared as by the decay.
+ */
+#define PAC_TRADE_SHARE 128u
+#define PAC_TRADE_LEAST ((size_t)1 << 20)
+void pac_trade(pac_t *pac);
 /* Called when `grown` has brought the mapped bytes to a new maximum: see pac_yields(). */
 void pac_yield(const pac_t *grown);
 

@@ -743,7 +743,7 @@ test_yield(void) {
 	pac_dalloc(large, most);
 }
 
-/* In any cache: a large request that needs new pages drives out unused ones, small ones do not. */
+/* In any cache: a large request that needs new pages drives out unused ones. */
 static void
 test_exchange(void) {
 	edata_t *e[16];
@@ -767,6 +767,52 @@ test_exchange(void) {
 	pac_dalloc(pac, large);
 	for (unsigned i = 1; i < ARRAY_LEN(e); i += 2) {
 		pac_dalloc(pac, e[i]);
+	}
+}
+
+/* n requests that no unused extent fits; returns the pages that are given back meanwhile. */
+static size_t
+trade(size_t npages, unsigned n) {
+	size_t before = sys.dontneed;
+	for (unsigned i = 0; i < n; i++) {
+		pac_alloc(pac, npages * PAGE, PAGE, false);
+	}
+	return (sys.dontneed - before) / PAGE;
+}
+
+/*
+ * Small requests that need new pages drive out the oldest unused ones as soon as those exceed the
+ * peak of what is in use by more than a part of it; a part of the peak in each epoch of the decay.
+ */
+static void
+test_trade(void) {
+	enum { N = 8192, PAGES = 4 };
+	static edata_t *e[N];
+	const size_t part = N * PAGES / PAC_TRADE_SHARE;
+	const unsigned more = (unsigned)(max_zu(part, PAC_TRADE_LEAST / PAGE) / (2 * PAGES));
+	for (int is_endless = 0; is_endless < 2; is_endless++) {
+		start(is_endless ? -1 : 10000, 0);
+		for (unsigned i = 0; i < N; i++) {
+			e[i] = pac_alloc(pac, PAGES * PAGE, PAGE, false);
+		}
+		for (unsigned i = 0; i < N; i += 4) {
+			pac_dalloc(pac, e[i]);
+		}
+		clock_ns += 60 * MS;
+		pac_tick(pac, clock_ns);
+		is_uint(ndirty(), N * PAGES / 4, "every fourth extent is unused");
+		is_uint(trade(2 * PAGES, more), 0, "new pages up to a part above the peak");
+		size_t gone = trade(2 * PAGES, 100);
+		if (is_endless) {
+			is_uint(gone, 0, "decay time -1: nothing goes");
+			continue;
+		}
+		ok(gone >= part && gone < part + PAGES, "beyond it the oldest go: %zu pages", gone);
+		is_uint(trade(2 * PAGES, 100), 0, "no more in this epoch");
+		clock_ns += 50 * MS;
+		pac_tick(pac, clock_ns);
+		gone = trade(2 * PAGES, 100);
+		ok(gone >= part && gone < part + PAGES, "as many in the next: %zu pages", gone);
 	}
 }
 
@@ -1033,6 +1079,7 @@ body(void) {
 	test_bound();
 	test_yield();
 	test_exchange();
+	test_trade();
 	test_plenty();
 	test_grow_into_hot();
 	test_relieve();
