@@ -311,15 +311,14 @@ ifree_large_try_fast(void *ptr, uint64_t elem) {
  */
 ALWAYS_INLINE bool
 ifree_try_fast(void *ptr) {
-	uintptr_t origin = emap_origin(ptr);
-	if (unlikely(origin == 0)) {
+	emap_place_t place;
+	if (unlikely(!emap_find(ptr, &place))) {
 		return false;
 	}
-	uintptr_t granule = emap_granule(ptr);
-	size_t bin = emap_bin_of(origin, granule);
+	size_t bin = emap_bin_at(&place);
 	cache_bin_t *b = fast_bin(bin);
 	if (config_hardening && bin != 0) {
-		edata_t *e = elem_edata(emap_elem_of(origin, granule));
+		edata_t *e = elem_edata(emap_elem_at(&place));
 		if (b->head == b->full || b->size == 0
 		    || unlikely(!canary_is_intact(ptr, b->size, e))) {
 			return false;
@@ -329,8 +328,8 @@ ifree_try_fast(void *ptr) {
 	if (likely(cache_bin_try_push(b, ptr))) {
 		return true;
 	}
-	OPAQUE(granule); /* so that the slot's address is computed again, not kept */
-	return ifree_large_try_fast(ptr, emap_elem_of(origin, granule));
+	OPAQUE(place.at); /* so that the element's address is computed again, not kept */
+	return ifree_large_try_fast(ptr, emap_elem_at(&place));
 }
 
 /*

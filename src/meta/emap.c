@@ -2,24 +2,38 @@
  * The writing side of the page map. A leaf is installed by compare-and-swap and elements are atomic
  * stores. There is no lock, because the shelter (thread/shelter.h: the fork fallback heap) writes
  * too while another thread forks. Two threads may make the same leaf: the one whose exchange fails
- * unmaps its own and uses the other's. No leaf is ever removed. Readers load the root and the
- * element with relaxed order. That is enough for an address that the allocator handed out: it
- * reached the reader from a thread that saw the leaf and the element, and the element's address is
- * computed from the loaded entry of the root, so the processor does not reorder these two loads.
- * For any other address a reader may see an old NULL or 0, which is a correct answer too. Called by
- * arena/, extent/ and thread/shelter for extents that they own or whose cache's lock they hold;
- * emap_boot() by jemalloc_init.c, emap_bytes() by inspect.c.
+ * unmaps its own and uses the other's. No leaf is ever removed. The window is made at boot, before
+ * there is an address to look up; two threads may make the same leaf of it writable. Readers load
+ * the root and the element with relaxed order. That is enough for an address that the allocator
+ * handed out: it reached the reader from a thread that saw the leaf and the element, and the
+ * element's address is computed from the loaded entry of the root, so the processor does not
+ * reorder these two loads. For any other address a reader may see an old NULL or 0, which is a
+ * correct answer too. Called by arena/, extent/ and thread/shelter for extents that they own or
+ * whose cache's lock they hold; emap_boot() by jemalloc_init.c, emap_bytes() by inspect.c.
  */
 #include "meta/emap.h"
 
 #include "os/pages.h"
+#include "os/room.h"
 
 LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
+emap_window_t emap_window = {(uintptr_t)1 << 63, NULL};
+LARGE_BSS emap_bits_t emap_window_bits[EMAP_WINDOW_LEAVES];
+
+/* A leaf outside of the window: the elements of 1 GiB of address space, then the bits about it. */
+typedef struct {
+	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
+	emap_bits_t bits;
+} emap_leaf_t;
 
 static struct {
-	atomic_zu_t touched; /* 4 KiB pieces of leaves for which emap_reserve() was called */
+	atomic_zu_t touched;  /* 4 KiB pieces of leaves for which emap_reserve() was called */
+	atomic_u32_t writable; /* a bit for each leaf of the window: it may be written */
 } emap;
+
+/* Bytes by which the address of a leaf is above the root's entry for it. */
+#define EMAP_LEAF_BIAS(root_ind) ((uintptr_t)(root_ind) * EMAP_LEAF_ENTRIES * sizeof(uint64_t))
 
 /*
  * log2 of the address space in bytes that a piece of a leaf covers: a piece of 4 KiB has 2^9
@@ -27,11 +41,64 @@ static struct {
  */
 #define EMAP_LG_PIECE (EMAP_LG_GRANULE + 9)
 
+/*
+ * The number of a GiB in the window; EMAP_WINDOW_LEAVES or more: it is not there. root_ind: its
+ * number in the address space.
+ */
+static size_t
+emap_window_ind(size_t root_ind) {
+	return root_ind - (emap_window.from >> EMAP_LG_LEAF);
+}
+
+/*
+ * Maps the elements of the window, readable only: a leaf becomes writable when it is first needed,
+ * so a program that locks its memory, or a system that does not overcommit, counts no more than
+ * that. The window lies around its own mapping, since the system places later mappings mostly
+ * below earlier ones. Without memory there is none.
+ */
+static void
+emap_window_make(void) {
+	const size_t bytes = EMAP_WINDOW_ENTRIES * sizeof(uint64_t);
+	bool commit = false;
+	void *elems = pages_map(NULL, bytes, PAGE, &commit);
+	if (elems == NULL || pages_mark_readable(elems, bytes) != 0) {
+		if (elems != NULL) {
+			pages_unmap_in_time(elems, bytes);
+		}
+		return;
+	}
+	size_t own = (uintptr_t)elems >> EMAP_LG_LEAF;
+	emap_window.elems = elems;
+	__atomic_store_n(&emap_window.from, (own - min_zu(own, EMAP_WINDOW_BELOW)) << EMAP_LG_LEAF,
+	    MO_RELEASE);
+}
+
 void
 emap_boot(szind_t ncacheable) {
 	emap_ncacheable = ncacheable;
+	/* Not after a boot that failed: a leaf in the root would lie in it. */
+	bool is_first = emap_window.elems == NULL && atomic_load_zu(&emap.touched, MO_RELAXED) == 0;
+	if (is_first && !room_space_is_limited()) {
+		emap_window_make();
+	}
 	/* The largest offset of a bin fits into an element. */
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << (64 - ELEM_BIN_SHIFT)));
+}
+
+/* Makes a leaf of the window writable; 0 or an errno value. */
+static int
+emap_window_open(size_t ind) {
+	const size_t bytes = EMAP_LEAF_ENTRIES * sizeof(*emap_window.elems);
+	uint32_t bit = UINT32_C(1) << ind;
+	cassert(EMAP_WINDOW_LEAVES <= 32);
+	if ((atomic_load_u32(&emap.writable, MO_ACQUIRE) & bit) != 0) {
+		return 0;
+	}
+	int err = pages_unmark_guard(emap_window.elems + ind * EMAP_LEAF_ENTRIES, bytes);
+	if (err == 0) {
+		atomic_fetch_or_u32(&emap.writable, bit, MO_RELEASE);
+	}
+	return err;
 }
 
 /*
@@ -55,15 +122,23 @@ emap_leaf_create(size_t root_ind) {
 	return 0;
 }
 
+emap_bits_t *
+emap_bits(const void *ptr) {
+	size_t root_ind = (uintptr_t)ptr >> EMAP_LG_LEAF, ind = emap_window_ind(root_ind);
+	uintptr_t origin = emap_origin(ptr);
+	return ind < EMAP_WINDOW_LEAVES ? &emap_window_bits[ind]
+	    : origin == 0 ? NULL : &((emap_leaf_t *)(origin + EMAP_LEAF_BIAS(root_ind)))->bits;
+}
+
 /* For statistics: counts the pieces of leaves with the elements of the addresses from..last. */
 static void
 emap_count_pieces(uintptr_t from, uintptr_t last) {
 	for (uintptr_t piece = from >> EMAP_LG_PIECE; piece <= last >> EMAP_LG_PIECE; piece++) {
-		emap_leaf_t *leaf = emap_leaf((const void *)(piece << EMAP_LG_PIECE));
+		emap_bits_t *bits = emap_bits((const void *)(piece << EMAP_LG_PIECE));
 		size_t i = piece & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_PIECE)) - 1);
 		uint64_t bit = (uint64_t)1 << (i & 63);
-		if ((atomic_load_u64(&leaf->pieces[i >> 6], MO_RELAXED) & bit) == 0
-		    && (atomic_fetch_or_u64(&leaf->pieces[i >> 6], bit, MO_RELAXED) & bit) == 0) {
+		if ((atomic_load_u64(&bits->pieces[i >> 6], MO_RELAXED) & bit) == 0
+		    && (atomic_fetch_or_u64(&bits->pieces[i >> 6], bit, MO_RELAXED) & bit) == 0) {
 			atomic_fetch_add_zu(&emap.touched, 1, MO_RELAXED);
 		}
 	}
@@ -76,7 +151,10 @@ emap_reserve(const void *addr, size_t size) {
 		return ENOMEM;
 	}
 	for (size_t i = a >> EMAP_LG_LEAF; i <= (a + size - 1) >> EMAP_LG_LEAF; i++) {
-		if (atomic_load_p(&emap_root[i], MO_ACQUIRE) == NULL && emap_leaf_create(i) != 0) {
+		size_t ind = emap_window_ind(i);
+		int err = ind < EMAP_WINDOW_LEAVES ? emap_window_open(ind)
+		    : atomic_load_p(&emap_root[i], MO_ACQUIRE) == NULL ? emap_leaf_create(i) : 0;
+		if (err != 0) {
 			return ENOMEM;
 		}
 	}
@@ -157,11 +235,9 @@ emap_clear_boundary(const edata_t *e) {
 
 bool
 emap_set_huge(const void *ptr, bool is_huge) {
-	uintptr_t a = (uintptr_t)ptr;
-	emap_leaf_t *leaf = emap_leaf(ptr);
-	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
+	size_t i = ((uintptr_t)ptr >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
 	uint64_t bit = (uint64_t)1 << (i & 63);
-	atomic_u64_t *word = &leaf->huge[i >> 6];
+	atomic_u64_t *word = &emap_bits(ptr)->huge[i >> 6];
 	uint64_t old = is_huge ? atomic_fetch_or_u64(word, bit, MO_RELAXED)
 	    : atomic_fetch_and_u64(word, ~bit, MO_RELAXED);
 	return (old & bit) != 0;

@@ -1,9 +1,13 @@
 /*
- * The page map: finds the extent that contains an address, with two loads and no lock.
+ * The page map: finds the extent that contains an address, with one or two loads and no lock.
  * A static root (one entry per GiB of address space) leads to leaves, which have one element of 8
  * bytes per 4 KiB granule, whatever the page size. An entry is not the leaf's address, but that
  * address minus 8 times the number of the leaf's first granule. So the element of an address is at
  * the entry plus 8 times the number of its granule in the whole address space.
+ * The leaves of the 16 GiB of address space around the first mappings of the process (the window)
+ * lie one behind another and have no entries in the root. A leaf of them is writable only after
+ * emap_reserve(); until then its elements read as 0. There is no window under a limit of address
+ * space.
  * Invariant: of every extent the map has all granules of the first page and the last granule, and
  * of a slab of small objects every granule. (While its owner makes or takes apart an extent, some
  * may be missing.) A huge slab (hpa/) is not in the map, but the extents that are taken from it
@@ -50,14 +54,26 @@ cassert(extent_state_count <= ELEM_STATE_MASK + 1);
 typedef uint16_t __attribute__((may_alias)) elem_part_t;
 #define ELEM_BIN_PART (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 3 : 0)
 
-/* A leaf: first the elements of 1 GiB of address space, then bits about them. */
-typedef struct emap_leaf_s {
-	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
-	/* bit set: emap_reserve() was called for this 4 KiB piece of elems; it counts as touched */
+/* GiB of the window, and of these how many lie below the GiB of its own mapping. */
+#define EMAP_WINDOW_LEAVES ((size_t)16)
+#define EMAP_WINDOW_BELOW ((size_t)13)
+#define EMAP_WINDOW_ENTRIES (EMAP_WINDOW_LEAVES * EMAP_LEAF_ENTRIES)
+
+/* The window; constant after emap_boot(). */
+typedef struct {
+	uintptr_t from;      /* its first address; without a window 2^63, so that none is in it */
+	atomic_u64_t *elems; /* its elements: EMAP_WINDOW_ENTRIES */
+} emap_window_t;
+extern HIDDEN emap_window_t emap_window;
+
+/* Bits about 1 GiB of address space. */
+typedef struct {
+	/* bit set: emap_reserve() was called for this 4 KiB piece of elements; it counts as touched */
 	atomic_u64_t pieces[EMAP_LEAF_ENTRIES / 512 / 64];
 	/* bit set: these 2 MiB of address space are a huge piece (extent/piece.h) */
 	atomic_u64_t huge[EMAP_LEAF_ENTRIES / 512 / 64];
-} emap_leaf_t;
+} emap_bits_t;
+extern HIDDEN emap_bits_t emap_window_bits[EMAP_WINDOW_LEAVES];
 
 extern HIDDEN atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 
@@ -77,22 +93,34 @@ emap_granule(const void *ptr) {
 	return (uintptr_t)ptr >> EMAP_LG_GRANULE;
 }
 
-/* The element of a granule with this entry, which is not 0. */
-ALWAYS_INLINE atomic_u64_t *
-emap_slot_of(uintptr_t origin, uintptr_t granule) {
-	assert(origin != 0);
-	return (atomic_u64_t *)(origin + granule * sizeof(uint64_t));
+/* Where the element of an address is: number `at` of those at `elems`. */
+typedef struct {
+	atomic_u64_t *elems;
+	uintptr_t at;
+} emap_place_t;
+
+/* Finds that of an address below 2^48; false: nothing in its GiB was ever mapped. */
+ALWAYS_INLINE bool
+emap_find(const void *ptr, emap_place_t *p) {
+	p->at = ((uintptr_t)ptr - emap_window.from) >> EMAP_LG_GRANULE;
+	if (likely(p->at < EMAP_WINDOW_ENTRIES)) {
+		p->elems = emap_window.elems;
+		return true;
+	}
+	p->elems = (atomic_u64_t *)emap_origin(ptr);
+	p->at = emap_granule(ptr);
+	return p->elems != NULL;
 }
 
 ALWAYS_INLINE uint64_t
-emap_elem_of(uintptr_t origin, uintptr_t granule) {
-	return atomic_load_u64(emap_slot_of(origin, granule), MO_RELAXED);
+emap_elem_at(const emap_place_t *p) {
+	return atomic_load_u64(&p->elems[p->at], MO_RELAXED);
 }
 
 /* Only the bin's offset of that element, read without a shift. */
 ALWAYS_INLINE size_t
-emap_bin_of(uintptr_t origin, uintptr_t granule) {
-	const elem_part_t *parts = (const elem_part_t *)emap_slot_of(origin, granule);
+emap_bin_at(const emap_place_t *p) {
+	const elem_part_t *parts = (const elem_part_t *)&p->elems[p->at];
 	return __atomic_load_n(&parts[ELEM_BIN_PART], __ATOMIC_RELAXED);
 }
 
@@ -102,31 +130,24 @@ emap_bin_of(uintptr_t origin, uintptr_t granule) {
  */
 ALWAYS_INLINE uint64_t
 emap_elem(const void *ptr) {
-	uintptr_t origin = emap_origin(ptr);
-	return unlikely(origin == 0) ? 0 : emap_elem_of(origin, emap_granule(ptr));
+	emap_place_t p;
+	return likely(emap_find(ptr, &p)) ? emap_elem_at(&p) : 0;
 }
 
 /* The same for the bin's offset. */
 ALWAYS_INLINE size_t
 emap_bin(const void *ptr) {
-	uintptr_t origin = emap_origin(ptr);
-	return unlikely(origin == 0) ? 0 : emap_bin_of(origin, emap_granule(ptr));
-}
-
-/* Bytes by which the address of a leaf is above the root's entry for it. */
-#define EMAP_LEAF_BIAS(root_ind) ((uintptr_t)(root_ind) * EMAP_LEAF_ENTRIES * sizeof(uint64_t))
-
-/* The leaf of an address below 2^48; NULL if nothing in its GiB was ever mapped. */
-static inline emap_leaf_t *
-emap_leaf(const void *ptr) {
-	uintptr_t origin = emap_origin(ptr);
-	return origin == 0 ? NULL
-	    : (emap_leaf_t *)(origin + EMAP_LEAF_BIAS((uintptr_t)ptr >> EMAP_LG_LEAF));
+	emap_place_t p;
+	return likely(emap_find(ptr, &p)) ? emap_bin_at(&p) : 0;
 }
 
 /* emap_elem() for any pointer value; 0 if it is not below 2^48. */
 static inline uint64_t
 emap_elem_any(const void *ptr) {
+	uintptr_t at = ((uintptr_t)ptr - emap_window.from) >> EMAP_LG_GRANULE;
+	if (likely(at < EMAP_WINDOW_ENTRIES)) {
+		return atomic_load_u64(&emap_window.elems[at], MO_RELAXED);
+	}
 	return ((uintptr_t)ptr >> 48) != 0 ? 0 : emap_elem(ptr);
 }
 
@@ -175,7 +196,7 @@ elem_use(const edata_t *e, bool is_slab) {
 	return slab | (is_slab ? bin << ELEM_BIN_SHIFT : bin != 0 ? ELEM_LARGE : 0);
 }
 
-/* Sets emap_ncacheable; called at boot, again only if boot failed. */
+/* Sets emap_ncacheable and makes the window; called at boot, again only if boot failed. */
 void emap_boot(szind_t ncacheable);
 
 /*
@@ -202,7 +223,10 @@ void emap_move_start(const edata_t *e, char *from);
 /* emap_write() writes the element of one granule, emap_write_page() all elements of one page. */
 ALWAYS_INLINE void
 emap_write(const char *addr, uint64_t elem) {
-	atomic_store_u64(emap_slot_of(emap_origin(addr), emap_granule(addr)), elem, MO_RELEASE);
+	emap_place_t p;
+	bool is_there UNUSED = emap_find(addr, &p);
+	assert(is_there);
+	atomic_store_u64(&p.elems[p.at], elem, MO_RELEASE);
 }
 
 ALWAYS_INLINE void
@@ -231,16 +255,19 @@ void emap_clear_slab_interior(const edata_t *e);
 /* Clears what emap_set_boundary() has written, for an extent that ceases to exist as such. */
 void emap_clear_boundary(const edata_t *e);
 
+/* The bits of an address below 2^48; NULL if nothing in its GiB was ever mapped. */
+emap_bits_t *emap_bits(const void *ptr);
+
 /* Whether the address lies in a huge piece. */
 static inline bool
 emap_is_huge(const void *ptr) {
-	uintptr_t a = (uintptr_t)ptr;
-	const emap_leaf_t *leaf = (a >> 48) != 0 ? NULL : emap_leaf(ptr);
+	uintptr_t a = (uintptr_t)ptr, ind = (a - emap_window.from) >> EMAP_LG_LEAF;
+	const emap_bits_t *bits = likely(ind < EMAP_WINDOW_LEAVES) ? &emap_window_bits[ind]
+	    : (a >> 48) != 0 ? NULL : emap_bits(ptr);
 	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
-	return leaf != NULL
-	    && ((atomic_load_u64(&leaf->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
+	return bits != NULL
+	    && ((atomic_load_u64(&bits->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
 }
-
 /*
  * Notes whether the 2 MiB at this address, for which emap_reserve() succeeded, are a huge piece.
  * Returns whether they were one before.

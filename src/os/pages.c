@@ -401,6 +401,12 @@ pages_unmark_guard(void *addr, size_t size) {
 	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
 }
 
+int
+pages_mark_readable(void *addr, size_t size) {
+	assert(is_range(addr, size));
+	return os_mprotect(addr, size, PROT_READ);
+}
+
 bool
 pages_can_purge_lazy(void) {
 	return atomic_load_u8(&pages.purge_lazy, MO_RELAXED) != FACT_NO;

@@ -119,6 +119,8 @@ int pages_decommit(void *addr, size_t size);
 /* Guard pages: no access, contents kept; pages_unmark_guard() makes them readable and writable. */
 int pages_mark_guard(void *addr, size_t size);
 int pages_unmark_guard(void *addr, size_t size);
+/* Makes a range readable only; pages_unmark_guard() makes it writable. */
+int pages_mark_readable(void *addr, size_t size);
 /* MADV_FREE: the kernel may take pages later; their contents are undefined. ENOTSUP: not done. */
 int pages_purge_lazy(void *addr, size_t size);
 /* MADV_DONTNEED: gives the pages up at once; they read as zero afterwards. ENOTSUP: not done. */

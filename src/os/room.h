@@ -12,7 +12,7 @@
  * because it keeps other mappings, such as stacks of threads, from being made. No lock: all is
  * atomic or written at boot (jemalloc_init.c calls room_boot()). extent/ (pac, pac_step, extent)
  * counts what is taken and asks for the excess; extent/ahead and tcache_budget ask for the room;
- * prof_course.c for the limit.
+ * prof_course.c for the limit; meta/emap whether address space is limited.
  */
 #ifndef OS_ROOM_H
 #define OS_ROOM_H

@@ -92,8 +92,19 @@ child_data(void) {
 }
 
 static int
-child_as(void) {
+child_as_limited(void) {
 	return child_rlimit(RLIMIT_AS, "VmSize");
+}
+
+/* Without a limit the page map reserves more address space. */
+static int
+child_as(void) {
+	struct rlimit lim;
+
+	lim.rlim_cur = lim.rlim_max = (rlim_t)1 << 40;
+	if (setrlimit(RLIMIT_AS, &lim) == 0)
+		execl("/proc/self/exe", "populate", "--child=as-limited", NULL);
+	return 77;
 }
 
 /* Nothing is populated or made huge beyond nine tenths of a limit. */
@@ -117,8 +128,8 @@ test_limited(const char *child, const char *what, const char *conf) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"small", child_small}, {"large", child_large},
-	    {"data", child_data}, {"as", child_as}, {"limited", fill_limited},
-	    {NULL, NULL}};
+	    {"data", child_data}, {"as", child_as}, {"as-limited", child_as_limited},
+	    {"limited", fill_limited}, {NULL, NULL}};
 	static struct test_result on, off;
 	size_t page, populated, active;
 

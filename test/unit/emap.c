@@ -43,6 +43,32 @@ test_lookup(void) {
 	is_int(emap_reserve(FAR, 0), ENOMEM, "no range");
 }
 
+/* The end of the window lies between two leaves that are not adjacent. */
+static void
+test_window(void) {
+	if (emap_window.elems == NULL) {
+		skip(5, "no window: the system's address space is limited");
+		return;
+	}
+	int here;
+	ok((uintptr_t)emap_window.elems - emap_window.from < EMAP_WINDOW_LEAVES << EMAP_LG_LEAF,
+	    "its own mapping is in the window");
+	is_uint(emap_elem(&here), 0, "the stack is not ours, there or not");
+	char *from = (char *)emap_window.from, *end = from + (EMAP_WINDOW_LEAVES << EMAP_LG_LEAF);
+	size_t bad = emap_elem(from) != 0 || emap_elem(from - 1) != 0;
+	bad += emap_elem(end) != 0 || emap_elem(end - 1) != 0;
+	is_uint(bad, 0, "nothing at its borders");
+	one = extent(end - 4 * PAGE, 8);
+	one.is_slab = true;
+	one.szind = 7;
+	is_int(emap_reserve(one.addr, one.size), 0, "room for a slab across its end");
+	emap_set_slab(&one);
+	is_uint(granules_of(&one, end - 8 * PAGE, 16 * PAGE), 8 * PAGE / GRANULE, "which is found");
+	one.state = extent_state_active;
+	emap_clear_slab_interior(&one);
+	emap_clear_boundary(&one);
+}
+
 static void
 test_boundary(void) {
 	one = extent(FAR + 16 * PAGE, 8);
@@ -167,6 +193,7 @@ test_live(void) {
 static void
 body(void) {
 	test_lookup();
+	test_window();
 	test_boundary();
 	test_slab();
 	test_slab_bins();
