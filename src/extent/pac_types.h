@@ -64,7 +64,7 @@ typedef struct pac_s {
 	/* guard pages around extents in use; not counted in nactive or mapped */
 	atomic_zu_t nguard;
 	atomic_zu_t npeak; /* greatest value of nactive seen by pac_active_add() so far */
-	/* pages that pac_trade() may purge before the next epoch of the dirty decay; updates may race */
+	/* pages that pac_trade() may purge before the next epoch of dirty decay; updates may race */
 	atomic_zu_t trade_left;
 	atomic_zu_t bound; /* the bytes of pac_bound(); 0: not bounded */
 	/*

@@ -235,7 +235,8 @@ emap_clear_boundary(const edata_t *e) {
 
 bool
 emap_set_huge(const void *ptr, bool is_huge) {
-	size_t i = ((uintptr_t)ptr >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
+	uintptr_t a = (uintptr_t)ptr;
+	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
 	uint64_t bit = (uint64_t)1 << (i & 63);
 	atomic_u64_t *word = &emap_bits(ptr)->huge[i >> 6];
 	uint64_t old = is_huge ? atomic_fetch_or_u64(word, bit, MO_RELAXED)
