@@ -34,7 +34,7 @@ static LARGE_BSS struct {
 	slot_t slots[ALLOC_HOOKS_MAX];
 } alloc_hooks = {.mtx = MUTEX_INITIALIZER("alloc_hook", WITNESS_RANK_LEAF)};
 
-const char *const alloc_how_names[] = {
+const char alloc_how_names[][ALLOC_HOW_NAME_MAX] = {
 #define ALLOC_HOW_NAME(n, name, says) [n] = #name,
 	ALLOC_HOWS(ALLOC_HOW_NAME)
 #undef ALLOC_HOW_NAME

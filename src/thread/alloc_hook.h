@@ -44,7 +44,9 @@ typedef enum {
 #undef ALLOC_HOW_ENUM
 } alloc_how_t;
 
-extern const char *const alloc_how_names[];
+/* Most bytes of such a name, with the NUL. Arrays, so that no pointer is relocated at a start. */
+#define ALLOC_HOW_NAME_MAX 16
+extern const char alloc_how_names[][ALLOC_HOW_NAME_MAX];
 
 /*
  * args of a hook: [0] bytes of the request (for a free the usable size; for xallocx without its

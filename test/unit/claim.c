@@ -23,7 +23,7 @@
 #define LARGE ((size_t)128 << 10)
 #define N 64
 
-const char *malloc_conf = "narenas:2,populate:false";
+const char *malloc_conf = "narenas:2,populate:false,dss:disabled";
 
 static pthread_barrier_t turn;
 static cache_bin_t *bin;
@@ -205,12 +205,10 @@ test_forked(void) {
 static void
 test_refused(void) {
 	static void *all[1 << 16];
-	const char *disabled = "disabled";
 	unsigned n = 0;
 	pthread_t t;
 	pthread_create(&t, NULL, ending, NULL);
 	wait_turn();
-	mallctl("arena.4096.dss", NULL, NULL, &disabled, sizeof(disabled));
 	scarce_begin();
 	while (atomic_load_u32(&its->tsd->claim, MO_RELAXED) != CLAIM_TAKEN && n < ARRAY_LEN(all)) {
 		all[n++] = keep(malloc(LARGE));

@@ -197,37 +197,38 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 
 /*
  * The options but prefix: key, words (then the value is the index of one) or limits of a number,
- * and the sentence about a bad value.
+ * and the sentence about a bad value. The first row is of all thresholds, whose keys are
+ * prof_threshold_names.
  */
-#define THRESHOLD(i) [i] = {.max = UINT64_MAX, \
-	.takes = "a threshold wants a number, bytes with K, M or G behind if you like"}
-#define FLAG(i, k) [i] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
+#define NTHRESHOLDS ((unsigned)prof_threshold_n)
+#define ROW_OF(i) ((unsigned)(i) < NTHRESHOLDS ? 0 : (unsigned)(i) - NTHRESHOLDS + 1)
+#define FLAG(i, k) \
+	[ROW_OF(i)] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
 static const char *const flag_words[] = {"false", "true", NULL};
-static const struct {
-	const char *key; /* NULL: as in prof_threshold_names */
+typedef struct {
+	const char *key;
 	const char *const *words;
 	uint64_t min;
 	uint64_t max;
 	const char *takes;
-} opt_rows[prof_session_noptions] = {
-	THRESHOLD(prof_threshold_alloc),
-	THRESHOLD(prof_threshold_large),
-	THRESHOLD(prof_threshold_highwater),
-	THRESHOLD(prof_threshold_highwater_step),
-	THRESHOLD(prof_threshold_time_ms),
-	[prof_session_metric] = {"highwater_metric", prof_metric_names, 0, 0,
+} opt_row_t;
+static const opt_row_t opt_rows[ROW_OF(prof_session_noptions)] = {
+	{NULL, NULL, 0, UINT64_MAX,
+	    "a threshold wants a number, bytes with K, M or G behind if you like"},
+	[ROW_OF(prof_session_metric)] = {"highwater_metric", prof_metric_names, 0, 0,
 	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
-	[prof_session_budget] = {"budget", NULL, 0, PROF_BUDGET_MAX,
+	[ROW_OF(prof_session_budget)] = {"budget", NULL, 0, PROF_BUDGET_MAX,
 	    "budget: wants percent of processor time from 0 to 100, such as 0.5"},
-	[prof_session_sample_interval] = {"sample_interval", NULL, 1, INT64_MAX,
+	[ROW_OF(prof_session_sample_interval)] = {"sample_interval", NULL, 1, INT64_MAX,
 	    "sample_interval: wants a number of bytes from 1 on"},
-	[prof_session_max_seconds] = {"max_seconds", NULL, 0, MAX_SECONDS_LIMIT,
+	[ROW_OF(prof_session_max_seconds)] = {"max_seconds", NULL, 0, MAX_SECONDS_LIMIT,
 	    "max_seconds: wants a number of seconds, at most 4294967296"},
 	FLAG(prof_session_reset, "reset"),
 	FLAG(prof_session_accum, "accum"),
 	FLAG(prof_session_final, "final"),
-	[prof_session_box] = {"blackbox", prof_box_names, 0, 0, "blackbox: wants true, fd or false"},
-	[prof_session_box_size] = {"blackbox_size", NULL, REGION_BOX_MIN, PROF_BOX_MAX,
+	[ROW_OF(prof_session_box)] = {"blackbox", prof_box_names, 0, 0,
+	    "blackbox: wants true, fd or false"},
+	[ROW_OF(prof_session_box_size)] = {"blackbox_size", NULL, REGION_BOX_MIN, PROF_BOX_MAX,
 	    "blackbox_size: wants a number of bytes from 1M to 1G"},
 };
 
@@ -252,15 +253,16 @@ value_parse(prof_session_opts_t *o, unsigned i, const pair_t *p) {
 		o->values[i] = percent;
 		return 0;
 	}
-	if (opt_rows[i].words != NULL) {
-		int word = fmt_find_word(opt_rows[i].words, p->value, p->len);
+	const opt_row_t *row = &opt_rows[ROW_OF(i)];
+	if (row->words != NULL) {
+		int word = fmt_find_word(row->words, p->value, p->len);
 		o->values[i] = (uint64_t)word;
 		return word < 0 ? EINVAL : 0;
 	}
 	bool is_plain = i == prof_threshold_time_ms || i == prof_session_max_seconds;
 	int err = i == prof_session_budget ? percent_parse(p, &o->values[i])
 	    : number_parse(p, is_plain, &o->values[i]);
-	bool is_in_range = o->values[i] >= opt_rows[i].min && o->values[i] <= opt_rows[i].max;
+	bool is_in_range = o->values[i] >= row->min && o->values[i] <= row->max;
 	return err == 0 && is_in_range ? 0 : EINVAL;
 }
 
@@ -273,9 +275,10 @@ pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 		return p->len > 0 && p->len <= PROF_PREFIX_MAX ? 0 : EINVAL;
 	}
 	for (unsigned i = 0; i < prof_session_noptions; i++) {
+		const opt_row_t *row = &opt_rows[ROW_OF(i)];
 		if (fmt_is_word(p->key, p->key_len,
-		    opt_rows[i].key != NULL ? opt_rows[i].key : prof_threshold_names[i])) {
-			*why = opt_rows[i].takes;
+		    row->key != NULL ? row->key : prof_threshold_names[i])) {
+			*why = row->takes;
 			return value_parse(o, i, p);
 		}
 	}
