@@ -42,15 +42,6 @@ static struct {
 #define EMAP_LG_PIECE (EMAP_LG_GRANULE + 9)
 
 /*
- * The number of a GiB in the window; EMAP_WINDOW_LEAVES or more: it is not there. root_ind: its
- * number in the address space.
- */
-static size_t
-emap_window_ind(size_t root_ind) {
-	return root_ind - (emap_window.from >> EMAP_LG_LEAF);
-}
-
-/*
  * Maps the elements of the window, readable only: a leaf becomes writable when it is first needed,
  * so a program that locks its memory, or a system that does not overcommit, counts no more than
  * that. The window lies around its own mapping, since the system places later mappings mostly
@@ -123,11 +114,10 @@ emap_leaf_create(size_t root_ind) {
 }
 
 emap_bits_t *
-emap_bits(const void *ptr) {
-	size_t root_ind = (uintptr_t)ptr >> EMAP_LG_LEAF, ind = emap_window_ind(root_ind);
-	uintptr_t origin = emap_origin(ptr);
-	return ind < EMAP_WINDOW_LEAVES ? &emap_window_bits[ind]
-	    : origin == 0 ? NULL : &((emap_leaf_t *)(origin + EMAP_LEAF_BIAS(root_ind)))->bits;
+emap_bits_outside(const void *ptr) {
+	size_t root_ind = (uintptr_t)ptr >> EMAP_LG_LEAF;
+	uintptr_t origin = ((uintptr_t)ptr >> 48) != 0 ? 0 : emap_origin(ptr);
+	return origin == 0 ? NULL : &((emap_leaf_t *)(origin + EMAP_LEAF_BIAS(root_ind)))->bits;
 }
 
 /* For statistics: counts the pieces of leaves with the elements of the addresses from..last. */
@@ -151,7 +141,7 @@ emap_reserve(const void *addr, size_t size) {
 		return ENOMEM;
 	}
 	for (size_t i = a >> EMAP_LG_LEAF; i <= (a + size - 1) >> EMAP_LG_LEAF; i++) {
-		size_t ind = emap_window_ind(i);
+		size_t ind = i - (emap_window.from >> EMAP_LG_LEAF);
 		int err = ind < EMAP_WINDOW_LEAVES ? emap_window_open(ind)
 		    : atomic_load_p(&emap_root[i], MO_ACQUIRE) == NULL ? emap_leaf_create(i) : 0;
 		if (err != 0) {

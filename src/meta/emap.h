@@ -141,7 +141,10 @@ emap_bin(const void *ptr) {
 	return likely(emap_find(ptr, &p)) ? emap_bin_at(&p) : 0;
 }
 
-/* emap_elem() for any pointer value; 0 if it is not below 2^48. */
+/*
+ * emap_elem() for any pointer value; 0 if it is not below 2^48. (Without a window the 16 GiB from
+ * 2^63 on are no such value: to test for them costs each step of realloc() two instructions.)
+ */
 static inline uint64_t
 emap_elem_any(const void *ptr) {
 	uintptr_t at = ((uintptr_t)ptr - emap_window.from) >> EMAP_LG_GRANULE;
@@ -255,19 +258,26 @@ void emap_clear_slab_interior(const edata_t *e);
 /* Clears what emap_set_boundary() has written, for an extent that ceases to exist as such. */
 void emap_clear_boundary(const edata_t *e);
 
-/* The bits of an address below 2^48; NULL if nothing in its GiB was ever mapped. */
-emap_bits_t *emap_bits(const void *ptr);
+/* emap_bits() of an address that is not in the window. */
+emap_bits_t *emap_bits_outside(const void *ptr);
+
+/* The bits about the GiB of any pointer value; NULL if nothing in it was ever mapped. */
+static inline emap_bits_t *
+emap_bits(const void *ptr) {
+	size_t ind = ((uintptr_t)ptr - emap_window.from) >> EMAP_LG_LEAF;
+	return likely(ind < EMAP_WINDOW_LEAVES) ? &emap_window_bits[ind] : emap_bits_outside(ptr);
+}
 
 /* Whether the address lies in a huge piece. */
 static inline bool
 emap_is_huge(const void *ptr) {
-	uintptr_t a = (uintptr_t)ptr, ind = (a - emap_window.from) >> EMAP_LG_LEAF;
-	const emap_bits_t *bits = likely(ind < EMAP_WINDOW_LEAVES) ? &emap_window_bits[ind]
-	    : (a >> 48) != 0 ? NULL : emap_bits(ptr);
+	uintptr_t a = (uintptr_t)ptr;
+	const emap_bits_t *bits = emap_bits(ptr);
 	size_t i = (a >> EMAP_LG_HUGE) & (((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE)) - 1);
 	return bits != NULL
 	    && ((atomic_load_u64(&bits->huge[i >> 6], MO_RELAXED) >> (i & 63)) & 1) != 0;
 }
+
 /*
  * Notes whether the 2 MiB at this address, for which emap_reserve() succeeded, are a huge piece.
  * Returns whether they were one before.
