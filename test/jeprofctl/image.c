@@ -418,26 +418,17 @@ test_kept(void) {
 	close(fd);
 }
 
-/* What is said of a core without tables of which some bytes are cut off. */
+/* Cores without tables, and with the mailbox that leads to them. */
+static const core_options_t none = {.is_lacking = true};
+static const core_options_t lacking = {.has_mailbox = true, .is_lacking = true};
+
+/* What is said of such a core, of which so many bytes at the end are cut off. */
 static void
-test_none(size_t cut, bool as_stream, const char *want) {
+test_said(core_options_t options, size_t cut, bool as_stream, const char *want) {
 	jeprof_image_facts_t facts;
-	make_core((core_options_t){.is_lacking = true});
+	make_core(options);
 	core.size -= cut;
 	int fd = core_file(as_stream);
-	char *text = profile_of(fd, &facts);
-	check(strcmp(text, want) == 0, want, cut);
-	free(text);
-	close(fd);
-}
-
-/* What is said of a core that leads to the tables and does not have them. */
-static void
-test_lacking(size_t cut, const char *want) {
-	jeprof_image_facts_t facts;
-	make_core((core_options_t){.has_mailbox = true, .is_lacking = true});
-	core.size -= cut;
-	int fd = core_file(false);
 	char *text = profile_of(fd, &facts);
 	check(strcmp(text, want) == 0, want, cut);
 	free(text);
@@ -1472,23 +1463,25 @@ main(int argc, char **argv) {
 	test_cores();
 	test_cut();
 	test_kept();
-	test_lacking(0, "the core lacks the memory at 0x7f0000000000, where the profiler's tables are: "
-	    "they were in a box, which is a file of its own (or coredump_filter left them out)");
-	test_lacking(100, "the core is cut off: it lacks the profiler's tables, at 0x7f0000000000");
+	test_said(lacking, 0, false, "the core lacks the memory at 0x7f0000000000, where the "
+	    "profiler's tables are: they were in a box, which is a file of its own (or coredump_filter "
+	    "left them out)");
+	test_said(lacking, 100, false,
+	    "the core is cut off: it lacks the profiler's tables, at 0x7f0000000000");
 	draw_model(&model, 12);
 	make_box(&model);
 	test_no_memory(false, false);
 	test_no_memory(true, false);
 	test_no_memory(true, true);
 	for (int i = 0; i < 2; i++) {
-		test_none(0, i, "the core has no tables of the profiler: the process did not run the "
+		test_said(none, 0, i, "the core has no tables of the profiler: the process did not run the "
 		    "library, nothing had started the profiler, or the core lacks that memory, as that of "
 		    "a box, which is a file of its own");
 	}
-	test_none(100, false, "the core has no tables of the profiler: it is cut off and lacks 100 "
-	    "bytes");
-	test_none(100, true, "the core has no tables of the profiler: it is cut off and lacks 16384 "
-	    "bytes");
+	test_said(none, 100, false,
+	    "the core has no tables of the profiler: it is cut off and lacks 100 bytes");
+	test_said(none, 100, true,
+	    "the core has no tables of the profiler: it is cut off and lacks 16384 bytes");
 	test_edges();
 	test_build_ids();
 	test_labels();
