@@ -242,9 +242,8 @@ int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, c
  * object from the headers at the start of its image [start, end). In *m the caller has set the bias
  * and the path, and all else is zero. Returns false if there are no headers or too many (more than
  * 1536 bytes), or if the lowest loaded segment does not begin at `start`; *m may have changed then.
- * Another thread may
- * have unmapped the image before; it is read by sys_copy_memory(), which says when it faults all
- * the same.
+ * Another thread may have unmapped the image before; it is read by sys_copy_memory(), which says
+ * when it faults all the same.
  */
 bool sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
     unsigned char build_id[SYS_BUILD_ID_MAX]);
