@@ -18,7 +18,7 @@
 
 LARGE_BSS atomic_p_t emap_root[EMAP_ROOT_ENTRIES];
 szind_t emap_ncacheable;
-emap_window_t emap_window = {(uintptr_t)1 << 63, NULL};
+emap_window_t emap_window = {.from = (uintptr_t)1 << 63};
 LARGE_BSS emap_bits_t emap_window_bits[EMAP_WINDOW_LEAVES];
 
 /* A leaf outside of the window: the elements of 1 GiB of address space, then the bits about it. */
@@ -60,6 +60,7 @@ emap_window_make(void) {
 	}
 	size_t own = (uintptr_t)elems >> EMAP_LG_LEAF;
 	emap_window.elems = elems;
+	emap_window.size = EMAP_WINDOW_ENTRIES;
 	__atomic_store_n(&emap_window.from, (own - min_zu(own, EMAP_WINDOW_BELOW)) << EMAP_LG_LEAF,
 	    MO_RELEASE);
 }

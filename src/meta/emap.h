@@ -61,8 +61,9 @@ typedef uint16_t __attribute__((may_alias)) elem_part_t;
 
 /* The window; constant after emap_boot(). */
 typedef struct {
-	uintptr_t from;      /* its first address; without a window 2^63, so that none is in it */
-	atomic_u64_t *elems; /* its elements: EMAP_WINDOW_ENTRIES */
+	uintptr_t from;      /* its first address; without a window 2^63, so no address is in it */
+	uintptr_t size;      /* the number of its elements: EMAP_WINDOW_ENTRIES, or 0 */
+	atomic_u64_t *elems; /* these */
 } emap_window_t;
 extern HIDDEN emap_window_t emap_window;
 
@@ -142,13 +143,13 @@ emap_bin(const void *ptr) {
 }
 
 /*
- * emap_elem() for any pointer value; 0 if it is not below 2^48. (Without a window the 16 GiB from
- * 2^63 on are no such value: to test for them costs each step of realloc() two instructions.)
+ * emap_elem() for any pointer value; 0 if it is not below 2^48. (The size is read, because a value
+ * can lie behind 2^63 too.)
  */
 static inline uint64_t
 emap_elem_any(const void *ptr) {
 	uintptr_t at = ((uintptr_t)ptr - emap_window.from) >> EMAP_LG_GRANULE;
-	if (likely(at < EMAP_WINDOW_ENTRIES)) {
+	if (likely(at < emap_window.size)) {
 		return atomic_load_u64(&emap_window.elems[at], MO_RELAXED);
 	}
 	return ((uintptr_t)ptr >> 48) != 0 ? 0 : emap_elem(ptr);

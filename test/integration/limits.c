@@ -326,12 +326,30 @@ has_space(size_t size) {
  * Both limits count what is mapped, not what is written. With other options than the defaults two
  * of the sizes, all with TEST_FULL.
  */
+/* Values that cannot be addresses: the bits above the 48th, and some of those below. */
+static bool
+no_value_is_found(void) {
+	for (unsigned bit = 48; bit < 64; bit++) {
+		for (uint64_t low = 1; low < (UINT64_C(1) << 40); low <<= 13) {
+			void *p = (void *)(uintptr_t)(UINT64_C(1) << bit | low);
+			unsigned arena;
+			size_t len = sizeof(arena);
+
+			if (mallctl("arenas.lookup", &arena, &len, &p, sizeof(p)) != EINVAL)
+				return false;
+		}
+	}
+	return true;
+}
+
 static int
 child_space(void) {
 	static const size_t sizes[] = {1000, 20000, 65536, MB, 8 * MB, 48};
 	pthread_t t;
 	unsigned step = getenv("MALLOC_CONF") == NULL ? 1 : test_rounds(3, 1);
 
+	if (!no_value_is_found())
+		return 60;
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += step) {
 		size_t n = take(sizes[i], sizes[i] < 100 ? 16 * MB : SPACE, 1);
 
