@@ -3,7 +3,7 @@
  * samples.
  *
  * Each bin of a cache counts its pops down (countdown); allocations past the cache count bytes. A
- * countdown ends after at most 64 KiB of allocation, or for sizes above 2 KiB after at most 32
+ * countdown ends after at most 128 KiB of allocation, or for sizes above 2 KiB after at most 64
  * requests. If the thread has then allocated beat_bytes (at most 64 KiB) since its last heartbeat,
  * the next one runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the
  * cache. Decay depends on time, so heartbeats follow after fewer bytes in a thread that allocates
@@ -60,7 +60,7 @@
 #define THREAD_EVENT_FOR_STATS 2u /* stats_interval */
 #define THREAD_EVENT_FOR_USER 4u  /* functions of the user (thread/user_event.h) */
 extern HIDDEN atomic_u32_t thread_event_waiting;
-#define THREAD_EVENT_REQUESTS 32u
+#define THREAD_EVENT_REQUESTS 64u
 ALWAYS_INLINE bool
 thread_event_is_strict(void) {
 	return atomic_load_u32(&thread_event_waiting, MO_RELAXED) != 0;

@@ -674,7 +674,7 @@ body(void) {
 	unsigned n = beats_of_slow_new();
 	ok(n <= 30, "one that asks for a large block now and then: three heartbeats in %u of them", n);
 	test_heartbeat("64 bytes", 64 - CANARY_BYTES, 20000, 65536);
-	test_heartbeat("3000 bytes", 3000, 2000, 131072);
+	test_heartbeat("3000 bytes", 3000, 2000, THREAD_EVENT_REQUESTS * 3072);
 	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_REQUESTS * 32768);
 	test_heartbeat("large, cached", 100 * PAGE, 5000, THREAD_EVENT_REQUESTS * sz_s2u(100 * PAGE));
 	test_heartbeat("large", 5 << 20, 500, THREAD_EVENT_REQUESTS * (5 << 20));
