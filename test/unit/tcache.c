@@ -920,7 +920,7 @@ after_turn(tsd_t *tsd, unsigned slot) {
  */
 static void
 test_many_requests(void) {
-	static const size_t sizes[] = {64, 20480};
+	static const size_t sizes[] = {64, 80, 20480, 24576}; /* the caches share no class */
 	unsigned id;
 	size_t len = sizeof(id);
 	if (!config_stats || mallctl("tcache.create", &id, &len, NULL, 0) != 0) {
@@ -930,7 +930,7 @@ test_many_requests(void) {
 	tsd_t *tsd = tsd_enter();
 	tsd_leave();
 	for (unsigned i = 0; i < 4; i++) {
-		size_t size = sizes[i / 2];
+		size_t size = sizes[i];
 		unsigned slot = sz_s2i(size) + 1;
 		tcache_t *tc = i % 2 == 0 ? tsd->tcache : tcaches_get(id);
 		int flags = i % 2 == 0 ? 0 : MALLOCX_TCACHE(id);
