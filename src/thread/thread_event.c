@@ -4,7 +4,7 @@
  * A heartbeat adjusts the pace (pace_keep), runs decay and the hooks. If it did a round of decay,
  * it looks whether much memory has become unused (pace_look); thread_event_unused_rose() does so
  * when pages are released. Invariant: outside other work of the library, a thread allocates between
- * two heartbeats less than twice beat_bytes from each of its bins, but up to 32 objects of a class
+ * two heartbeats less than twice beat_bytes from each of its bins, but up to 64 objects of a class
  * above 2 KiB, and about as many large objects past the cache. Locks: none, but a recall and
  * thread_event_try_end_last() take that of the gate's list; the fields are the thread's own, and
  * `pace` consists of atomic words. Called by tcache.c and imalloc.c inside the gate, by the page
