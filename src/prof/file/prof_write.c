@@ -94,10 +94,9 @@ prof_write_dec(prof_writer_t *w, uint64_t v) {
 		w->len++;
 		return;
 	}
-	char digits[NUMBER_MAX];
-	char *end = digits + sizeof(digits);
-	char *first = fmt_u64_dec(end, v);
-	memcpy(to, first, (size_t)(end - first));
+	char digits[2 * NUMBER_MAX];
+	char *end = digits + NUMBER_MAX, *first = fmt_u64_dec(end, v);
+	memcpy(to, first, NUMBER_MAX); /* a fixed length costs less; bytes behind are of no meaning */
 	w->len += (size_t)(end - first);
 }
 
