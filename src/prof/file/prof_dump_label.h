@@ -28,7 +28,7 @@ bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
 /*
  * Writes the sums by label of a site that has labels (item->labels is not 0), and the line end,
  * behind "# labeled SITE"; `pair` has the numbers of the site's own line. is_raw: as sampled, not
- * estimated. Sorts the list of the item's labels, which only this dump uses, though `item` is const.
+ * estimated. Sorts the list of the labels, which only this dump uses, though `item` is const.
  */
 void prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_t *pair,
     bool is_raw);
