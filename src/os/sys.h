@@ -17,7 +17,7 @@
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
  * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, and write of a message,
  * with rt_sigprocmask (rt_sigpending too where the program blocks SIGPIPE or SIGXFSZ, and
- * rt_sigtimedwait if the write failed). (sys_is_readable() asks by madvise or futex.) It makes
+ * rt_sigtimedwait if the write failed). (sys_is_readable() asks by futex.) It makes
  * others only for what the user asks for and what needs them: a profile, a request from outside, a
  * session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
@@ -178,8 +178,8 @@ uint64_t sys_random(void);
 
 /*
  * Whether all these bytes can be read; size > 0. Asks the kernel, so it never faults; the kernel
- * may make the pages present for that. False for page 0, even if it is mapped, and for a range that
- * wraps around.
+ * may make the pages present for that. False for page 0, even if it is mapped, for a range that
+ * wraps around, and where a filter refuses the question.
  */
 bool sys_is_readable(const void *addr, size_t size);
 /*
