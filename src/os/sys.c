@@ -280,21 +280,29 @@ sys_read_statm(uint64_t fields[STATM_FIELDS]) {
 	}
 }
 
-ssize_t
-sys_write(int fd, const void *buf, size_t size) {
-	ssize_t n = COUNT_OF(os_hooks->write(fd, buf, size));
-	assert(n <= (ssize_t)size);
-	return n;
+/*
+ * Waits until a pipe has room, or nobody can read it any more: 0. ETIMEDOUT after so many
+ * milliseconds, or another errno.
+ */
+static int
+wait_writable(int fd, unsigned ms) {
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
+	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
+	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
+	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
 }
 
 int
-sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
+sys_write_all(int fd, const void *buf, size_t size, unsigned patience_ms, size_t *written) {
 	size_t done = 0;
 	int err = 0;
 	while (done < size && err == 0) {
-		ssize_t n = sys_write(fd, (const char *)buf + done, size - done);
+		ssize_t n = COUNT_OF(os_hooks->write(fd, (const char *)buf + done, size - done));
 		if (n > 0) {
 			done += (size_t)n;
+		} else if (n == -EAGAIN && patience_ms > 0) {
+			err = wait_writable(fd, patience_ms);
 		} else {
 			err = n == 0 ? EIO : (int)-n;
 		}
@@ -304,15 +312,6 @@ sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
 		*written = done;
 	}
 	return err;
-}
-
-int
-sys_wait_writable(int fd, unsigned ms) {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
-	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
-	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
-	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
 }
 
 static const int write_signals[2] = {SIGXFSZ, SIGPIPE};

@@ -130,18 +130,12 @@ ssize_t sys_read_file(const char *path, void *buf, size_t size);
  */
 enum { STATM_SPACE, STATM_RESIDENT, STATM_SHARED, STATM_DATA = 5, STATM_FIELDS };
 void sys_read_statm(uint64_t fields[STATM_FIELDS]);
-/* One write(2), again only after EINTR. Returns the number of bytes written, or -errno. */
-ssize_t sys_write(int fd, const void *buf, size_t size);
 /*
- * Writes all bytes. Returns 0 or an errno value; *written (written may be NULL) becomes the number
- * of bytes that were written, also after an error.
+ * Writes all bytes. Where the descriptor would block (EAGAIN), waits for room, for patience_ms at
+ * most each time; 0: not at all. Returns 0 or an errno value, ETIMEDOUT after such a wait; *written
+ * (written may be NULL) becomes the number of bytes that were written, also after an error.
  */
-int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
-/*
- * Waits until a pipe has room, or nobody can read it any more: 0. ETIMEDOUT after so many
- * milliseconds, or another errno.
- */
-int sys_wait_writable(int fd, unsigned ms);
+int sys_write_all(int fd, const void *buf, size_t size, unsigned patience_ms, size_t *written);
 /*
  * sys_write_signals_block() blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the
  * calling thread; sys_write_signals_restore() sets its old mask again. The caller sets has_failed

@@ -85,7 +85,7 @@ getrandom_missing(void *buf, size_t size, unsigned flags) {
 static void
 put(const char *path, const char *text) {
 	int fd = sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	sys_write_all(fd, text, strlen(text), NULL);
+	sys_write_all(fd, text, strlen(text), 0, NULL);
 	sys_close(fd);
 }
 
@@ -144,10 +144,10 @@ test_interrupts(void) {
 	ok(fd >= 0, "an interrupted open is retried");
 	n_interrupts = 2;
 	size_t written = 0;
-	is_int(sys_write_all(fd, "0123456789", 10, &written), 0, "short and interrupted writes");
+	is_int(sys_write_all(fd, "0123456789", 10, 0, &written), 0, "short and interrupted writes");
 	is_uint(written, 10, "all is counted");
 	n_interrupts = UINT_MAX;
-	is_int(sys_write_all(fd, "abc", 3, &written), EINTR,
+	is_int(sys_write_all(fd, "abc", 3, 0, &written), EINTR,
 	    "a write that is interrupted without end fails");
 	is_uint(written, 0, "none is counted");
 	is_int(sys_open(path_a, O_RDONLY, 0), -EINTR, "as does an open");
@@ -156,7 +156,7 @@ test_interrupts(void) {
 	is_content(path_a, "0123456789", "all is there");
 	hooks.write = write_full;
 	os_hooks = &hooks;
-	is_int(sys_write_all(1, "0123456789", 10, &written), ENOSPC, "full: the error");
+	is_int(sys_write_all(1, "0123456789", 10, 0, &written), ENOSPC, "full: the error");
 	os_hooks = &os_hooks_real;
 	is_uint(written, 5, "full: what got out");
 	sys_unlink(path_a);
