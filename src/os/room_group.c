@@ -1,8 +1,8 @@
 /*
  * Finds the control group whose limit is least, and reads its memory and all limits (room_group.h
- * has the callers). Invariant: one thread searches, once; a thread that looks meanwhile is told that
- * there is no group. A child that was forked meanwhile searches itself. room_own is written by the
- * searching thread and constant afterwards, so there is no lock. errno is left as it was.
+ * has the callers). Invariant: one thread searches, once; a thread that looks meanwhile is told
+ * that there is no group. A child that was forked meanwhile searches itself. room_own is written by
+ * the searching thread and constant afterwards, so there is no lock. errno is left as it was.
  */
 #include "os/room_group.h"
 
