@@ -825,19 +825,6 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 /* ---------------------------------------------------------------- copying */
 
 /*
- * All of the writer's buffer is used by most profiles: one call costs less than a fault for each
- * page. If the kernel refuses, the pages come by faults.
- */
-static void
-writer_populate(const prof_writer_t *w) {
-	uintptr_t first = PAGE_CEILING((uintptr_t)w->buf);
-	uintptr_t end = ((uintptr_t)w->buf + PROF_WRITER_BYTES) & ~(uintptr_t)(PAGE - 1);
-	if (end > first) {
-		pages_populate((void *)first, end - first);
-	}
-}
-
-/*
  * Address space for the copy of a small profile: a chunk of 2 MiB that is aligned to its size
  * (prof_snap.c), the writer's buffer, and the list of threads. It is writable, because RLIMIT_DATA
  * counts such pages only, and never touched.
@@ -873,7 +860,6 @@ dump_try_copy(prof_kind_t kind) {
 	assert(dumper.writer.buf == NULL && dumper.snap.items.first == NULL);
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
-		writer_populate(&dumper.writer);
 		prof_frag_read(&dumper.frag);
 		dumper.mark_ns = prof_mark_time_ns();
 		err = kind == prof_kind_delta ? prof_snap_take_delta(&dumper.snap)
