@@ -29,21 +29,9 @@ conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out)
 		return EINVAL;
 	}
 	const char *stop = value + len;
-	if ((row->flags & CONF_SUFFIX) != 0 && end + 1 == stop) {
-		static const char units[] = "KMG";
-		const char *unit = strchr(units, *end);
-		unsigned shift = unit == NULL ? 0 : 10u * (unsigned)(unit - units + 1);
-		if (shift == 0) {
-			return EINVAL;
-		}
-		if (n > UINT64_MAX >> shift) {
-			return ERANGE;
-		}
-		n <<= shift;
-		end++;
-	}
 	*out = n;
-	return end == stop ? 0 : EINVAL;
+	return end == stop ? 0 : (row->flags & CONF_SUFFIX) == 0 || end + 1 != stop ? EINVAL
+	    : fmt_apply_unit(out, *end);
 }
 
 /* Checks *n against the row's limits: 0, after clipping it if the row's flags say so, or ERANGE. */

@@ -22,25 +22,15 @@ malloc_io_boot(void) {
 /* Writes s, as malloc_io_write_stderr() does with this text (NULL: no patience). 0 or an errno. */
 static int
 write_patiently(const char *s, malloc_io_text_t *text) {
-	size_t left = strlen(s), done;
 	if (text != NULL && text->patience_ms == 0) {
 		return 0;
 	}
-	for (;;) {
-		int err = sys_write_all(STDERR_FILENO, s, left, &done);
-		if (err == 0 || text == NULL) {
-			return err;
-		}
-		s += done;
-		left -= done;
-		if (err == EAGAIN) {
-			err = sys_wait_writable(STDERR_FILENO, text->patience_ms);
-		}
-		if (err != 0) {
-			text->patience_ms = 0; /* a later piece could have room again: a hole */
-			return err;
-		}
+	int err = sys_write_all(STDERR_FILENO, s, strlen(s), text == NULL ? 0 : text->patience_ms,
+	    NULL);
+	if (err != 0 && text != NULL) {
+		text->patience_ms = 0; /* a later piece could have room again: a hole */
 	}
+	return err;
 }
 
 void

@@ -44,67 +44,6 @@ room_in_container(void) {
 	return is_limited ? room_below(limit, used) : SIZE_MAX;
 }
 
-/* Whether a list of controllers, "cpu,memory:" or ":", has one of this name; "": it is empty. */
-static bool
-room_has_controller(const char *list, const char *name) {
-	size_t length = strlen(name);
-	for (;;) {
-		size_t n = strcspn(list, ",:\n");
-		if (n == length && memcmp(list, name, n) == 0) {
-			return true;
-		}
-		if (list[n] != ',') {
-			return false;
-		}
-		list += n + 1;
-	}
-}
-
-char *
-room_group(char *text, const char *controller) {
-	for (char *line = text; *line != '\0';) {
-		char *list = line + strcspn(line, ":\n");
-		char *path = list + (*list == ':');
-		path += strcspn(path, ":\n");
-		if (path > list && path[0] == ':' && path[1] == '/'
-		    && room_has_controller(list + 1, controller)) {
-			path++;
-			path[strcspn(path, "\n")] = '\0';
-			path[path[1] == '\0' ? 0 : strlen(path)] = '\0';
-			return path;
-		}
-		line = path + strcspn(path, "\n");
-		line += *line == '\n';
-	}
-	return NULL;
-}
-
-/*
- * The smallest limit of the process's group and those above, in the files of this name below the
- * directory `top` ("/memory" in version 1); UINT64_MAX: none. text and controller as for
- * room_group().
- */
-static uint64_t
-room_limit_of_group(char *text, const char *controller, const char *top, const char *name) {
-	char dir[2 * ROOM_PATH_MAX];
-	uint64_t least = UINT64_MAX, limit;
-	const char *group = room_group(text, controller);
-	if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
-		return least;
-	}
-	fmt_snprintf(dir, sizeof(dir), "%s%s", top, group);
-	for (;;) {
-		if (room_try_read_number(dir, name, &limit) && limit < least) {
-			least = limit;
-		}
-		char *slash = strrchr(dir, '/');
-		if (slash == NULL) {
-			return least;
-		}
-		*slash = '\0';
-	}
-}
-
 /* A resource limit (the soft one, at present); UINT64_MAX: none. */
 static uint64_t
 room_limit_of_resource(int resource) {
@@ -124,8 +63,7 @@ room_by_rlimit(int resource, unsigned field) {
 	return room_below(limit, statm[field]);
 }
 
-/* The smaller of the limits of address space, or UINT64_MAX. */
-static uint64_t
+uint64_t
 room_limit_of_space(void) {
 	uint64_t data = room_limit_of_resource(RLIMIT_DATA), all = room_limit_of_resource(RLIMIT_AS);
 	return data < all ? data : all;
@@ -147,21 +85,4 @@ size_t
 room_now(void) {
 	size_t taken = atomic_load_zu(&room_mapped, MO_RELAXED);
 	return room_at_start == SIZE_MAX ? SIZE_MAX : room_at_start - min_zu(room_at_start, taken);
-}
-
-uint64_t
-room_limit(void) {
-	char text[ROOM_LINES_MAX];
-	int saved = errno;
-	uint64_t least = room_limit_of_space(), limit;
-	if (room_try_read_text("/proc/self/cgroup", text, sizeof(text))) {
-		limit = room_limit_of_group(text, "memory", "/memory", "memory.limit_in_bytes");
-		least = limit < least ? limit : least;
-	}
-	if (room_try_read_text("/proc/self/cgroup", text, sizeof(text))) {
-		limit = room_limit_of_group(text, "", "", "memory.max");
-		least = limit < least ? limit : least;
-	}
-	errno = saved;
-	return least < ROOM_NONE ? least : 0;
 }

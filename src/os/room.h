@@ -5,14 +5,14 @@
  * at the start, because a program may forbid that afterwards, plus what the arenas have mapped
  * since. So a limit that changes later, and what the program or other processes of the container
  * take later, are not seen; nor is the limit of a group below the root of the tree that the process
- * sees, because asking the system which group that is would cost each start 30 us. (room_limit()
- * reads anew, asks for the group, and knows version 1 too.)
+ * sees, because asking the system which group that is would cost each start 30 us. (room_limit() of
+ * room_group.c reads anew, asks for the group, and knows version 1 too.)
  *
  * Under RLIMIT_AS or RLIMIT_DATA address space without use is bounded too, to half of the limit,
  * because it keeps other mappings, such as stacks of threads, from being made. No lock: all is
  * atomic or written at boot (jemalloc_init.c calls room_boot()). extent/ (pac, pac_step, extent)
  * counts what is taken and asks for the excess; extent/ahead and tcache_budget ask for the room;
- * prof_course.c for the limit; meta/emap whether address space is limited.
+ * room_group.c for limits; meta/emap whether address space is limited.
  */
 #ifndef OS_ROOM_H
 #define OS_ROOM_H
@@ -63,14 +63,9 @@ room_below(uint64_t limit, uint64_t used) {
 void room_boot(void);
 /* Bytes until the nearest limit is near; SIZE_MAX if there is none, or before room_boot(). */
 size_t room_now(void);
-/*
- * The smallest limit of memory in bytes, read at the call: of the process's control group (of
- * version 1 or 2) and those above, from files, or RLIMIT_DATA or RLIMIT_AS; 0 if there is none that
- * can be read, or the smallest is ROOM_NONE or more. Preserves errno.
- */
-uint64_t room_limit(void);
-
 /* ---- for room_group.c */
+/* The smaller of RLIMIT_DATA and RLIMIT_AS, read at the call, or UINT64_MAX. */
+uint64_t room_limit_of_space(void);
 /* Bytes of the path of a file of a control group, and of the path of a group, with the NUL. */
 #define ROOM_PATH_MAX 512
 /* Bytes of /proc/self/cgroup that are read, with a NUL: it has a line for each controller. */
@@ -85,12 +80,4 @@ bool room_try_read_text(const char *path, char *text, size_t size);
  * means nothing.
  */
 bool room_try_read_number(const char *dir, const char *name, uint64_t *number);
-/*
- * The path of the process's control group in `text`, which is that of /proc/self/cgroup: in the
- * line whose list of controllers, "cpu,memory", has this one; "": in that of version 2, which has
- * none. NULL if there is no such line. The rest of text is cut off, and so is a lone slash: the
- * files of the top group, "/", lie in the directory itself. Writes to text.
- */
-char *room_group(char *text, const char *controller);
-
 #endif

@@ -1,8 +1,8 @@
 /*
- * Finds the control group whose limit is least and reads its memory (room_group.h has the callers).
- * Invariant: one thread searches, once; a thread that looks meanwhile is told that there is no
- * group. A child that was forked meanwhile searches itself. room_own is written by the searching
- * thread and constant afterwards, so there is no lock. errno is left as it was.
+ * Finds the control group whose limit is least, and reads its memory and all limits (room_group.h
+ * has the callers). Invariant: one thread searches, once; a thread that looks meanwhile is told
+ * that there is no group. A child that was forked meanwhile searches itself. room_own is written by
+ * the searching thread and constant afterwards, so there is no lock. errno is left as it was.
  */
 #include "os/room_group.h"
 
@@ -13,10 +13,10 @@
 #include "util/fmt.h"
 
 /*
- * Version 1 first, as in room_limit(): where both are mounted, memory is counted there. The texts
- * are arrays, because pointers would be relocated at each start. controller: what room_group()
- * searches; top: the directory of the tree below /sys/fs/cgroup (a symbolic link where other
- * controllers are mounted with it); limit and current: files of a group.
+ * Version 1 first: where both are mounted, memory is counted there. The texts are arrays, because
+ * pointers would be relocated at each start. controller: what room_group() searches; top: the
+ * directory of the tree below /sys/fs/cgroup (a symbolic link where other controllers are mounted
+ * with it); limit and current: files of a group.
  */
 static const struct {
 	char controller[8], top[8], limit[24], current[24];
@@ -34,25 +34,60 @@ static LARGE_BSS struct {
 /* Not searched yet; a thread searches now; found; not found. */
 enum { room_group_unknown, room_group_searched, room_group_known, room_group_none };
 
+/* Whether a list of controllers, "cpu,memory:" or ":", has one of this name; "": it is empty. */
+static bool
+room_has_controller(const char *list, const char *name) {
+	size_t length = strlen(name);
+	for (;;) {
+		size_t n = strcspn(list, ",:\n");
+		if (n == length && memcmp(list, name, n) == 0) {
+			return true;
+		}
+		if (list[n] != ',') {
+			return false;
+		}
+		list += n + 1;
+	}
+}
+
+char *
+room_group(char *text, const char *controller) {
+	for (char *line = text; *line != '\0';) {
+		char *list = line + strcspn(line, ":\n");
+		char *path = list + (*list == ':');
+		path += strcspn(path, ":\n");
+		if (path > list && path[0] == ':' && path[1] == '/'
+		    && room_has_controller(list + 1, controller)) {
+			path++;
+			path[strcspn(path, "\n")] = '\0';
+			path[path[1] == '\0' ? 0 : strlen(path)] = '\0';
+			return path;
+		}
+		line = path + strcspn(path, "\n");
+		line += *line == '\n';
+	}
+	return NULL;
+}
+
 /*
  * Looks at the directory and those above: dir becomes the one whose limit is least or, without any
- * limit, the first whose use can be read. False if there is none.
+ * limit, the first whose use can be read; false if there is none whose use can be read. *least is
+ * lowered to the least limit of them all.
  */
 static bool
-room_try_rise(char *dir, unsigned version) {
+room_try_rise(char *dir, unsigned version, uint64_t *least) {
 	char at[2 * ROOM_PATH_MAX];
-	uint64_t least = UINT64_MAX, limit, used;
+	uint64_t limit, used;
 	bool is_found = false;
 	fmt_snprintf(at, sizeof(at), "%s", dir);
 	for (;;) {
-		if (room_try_read_number(at, room_versions[version].current, &used)) {
-			bool is_limited = room_try_read_number(at, room_versions[version].limit, &limit)
-			    && limit < ROOM_NONE && limit < least;
-			if (is_limited || !is_found) {
-				fmt_snprintf(dir, sizeof(at), "%s", at);
-				least = is_limited ? limit : least;
-				is_found = true;
-			}
+		bool is_lower = room_try_read_number(at, room_versions[version].limit, &limit)
+		    && limit < *least;
+		*least = is_lower ? limit : *least;
+		if ((is_lower || !is_found)
+		    && room_try_read_number(at, room_versions[version].current, &used)) {
+			fmt_snprintf(dir, sizeof(at), "%s", at);
+			is_found = true;
 		}
 		char *slash = strrchr(at, '/');
 		if (slash == NULL) {
@@ -62,22 +97,29 @@ room_try_rise(char *dir, unsigned version) {
 	}
 }
 
+/* room_try_rise() from the process's group of this version. False also if there is none. */
 static bool
-room_try_find(void) {
-	for (unsigned i = 0; i < ARRAY_LEN(room_versions); i++) {
-		char text[ROOM_LINES_MAX];
-		const char *group = room_try_read_text("/proc/self/cgroup", text, sizeof(text))
-		    ? room_group(text, room_versions[i].controller) : NULL;
-		if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
-			continue;
-		}
-		fmt_snprintf(room_own.dir, sizeof(room_own.dir), "%s%s", room_versions[i].top, group);
-		room_own.version = i;
-		if (room_try_rise(room_own.dir, i)) {
-			return true;
-		}
+room_try_find(unsigned version, char dir[2 * ROOM_PATH_MAX], uint64_t *least) {
+	char text[ROOM_LINES_MAX];
+	const char *group = room_try_read_text("/proc/self/cgroup", text, sizeof(text))
+	    ? room_group(text, room_versions[version].controller) : NULL;
+	if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
+		return false;
 	}
-	return false;
+	fmt_snprintf(dir, 2 * ROOM_PATH_MAX, "%s%s", room_versions[version].top, group);
+	return room_try_rise(dir, version, least);
+}
+
+uint64_t
+room_limit(void) {
+	char dir[2 * ROOM_PATH_MAX];
+	int saved = errno;
+	uint64_t least = room_limit_of_space();
+	for (unsigned i = 0; i < ARRAY_LEN(room_versions); i++) {
+		(void)room_try_find(i, dir, &least);
+	}
+	errno = saved;
+	return least < ROOM_NONE ? least : 0;
 }
 
 bool
@@ -86,7 +128,11 @@ room_group_look(void) {
 	if (atomic_cas_strong_u32(&room_own.state, &state, room_group_searched, MO_ACQUIRE,
 	    MO_ACQUIRE)) {
 		int saved = errno;
-		state = room_try_find() ? room_group_known : room_group_none;
+		uint64_t least = ROOM_NONE;
+		room_own.version = 0;
+		bool is_found = room_try_find(0, room_own.dir, &least)
+		    || room_try_find(++room_own.version, room_own.dir, &least);
+		state = is_found ? room_group_known : room_group_none;
 		errno = saved;
 		atomic_store_u32(&room_own.state, state, MO_RELEASE);
 	}

@@ -1,7 +1,7 @@
 /*
  * The real system calls behind os_hooks, and the wrappers for files, environment and process.
  * sys.h has the contract. Calls for which os_hooks has no element, such as ftruncate, fallocate,
- * getdents64, ppoll, futex and getpid, are made directly, and so is the madvise() of populate().
+ * getdents64, ppoll, futex and getpid, are made directly.
  * open, read, write and close use syscall(2), for two reasons: the functions of the C library are
  * cancellation points, where a thread may be ended, and no function of malloc may be one; and
  * programs often interpose them. No lock; the state is the hook table and facts that are learned
@@ -27,9 +27,6 @@
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
-#endif
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
 #endif
 
 extern char **environ;
@@ -283,21 +280,29 @@ sys_read_statm(uint64_t fields[STATM_FIELDS]) {
 	}
 }
 
-ssize_t
-sys_write(int fd, const void *buf, size_t size) {
-	ssize_t n = COUNT_OF(os_hooks->write(fd, buf, size));
-	assert(n <= (ssize_t)size);
-	return n;
+/*
+ * Waits until a pipe has room, or nobody can read it any more: 0. ETIMEDOUT after so many
+ * milliseconds, or another errno.
+ */
+static int
+wait_writable(int fd, unsigned ms) {
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
+	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
+	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
+	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
 }
 
 int
-sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
+sys_write_all(int fd, const void *buf, size_t size, unsigned patience_ms, size_t *written) {
 	size_t done = 0;
 	int err = 0;
 	while (done < size && err == 0) {
-		ssize_t n = sys_write(fd, (const char *)buf + done, size - done);
+		ssize_t n = COUNT_OF(os_hooks->write(fd, (const char *)buf + done, size - done));
 		if (n > 0) {
 			done += (size_t)n;
+		} else if (n == -EAGAIN && patience_ms > 0) {
+			err = wait_writable(fd, patience_ms);
 		} else {
 			err = n == 0 ? EIO : (int)-n;
 		}
@@ -307,15 +312,6 @@ sys_write_all(int fd, const void *buf, size_t size, size_t *written) {
 		*written = done;
 	}
 	return err;
-}
-
-int
-sys_wait_writable(int fd, unsigned ms) {
-	struct pollfd p = {.fd = fd, .events = POLLOUT};
-	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
-	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
-	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
-	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
 }
 
 static const int write_signals[2] = {SIGXFSZ, SIGPIPE};
@@ -475,62 +471,20 @@ sys_random(void) {
 
 /*
  * Asks by a futex call that reads a word of each page to compare it. The call is told to wake no
- * thread and to move no waiting thread to another futex, so it has no other effect. EFAULT means
- * that the word cannot be read. Works on every kernel. Changes errno.
+ * thread and to move no waiting thread to another futex, so it has no other effect. EAGAIN means
+ * that the word is not 0. After another error, as of a filter of system calls, nothing is known.
  */
-static bool
-is_readable_by_futex(uintptr_t start, uintptr_t end) {
-	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
-	for (uintptr_t p = start; p < end; p += os_page_size) {
-		if (syscall(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) != 0 && errno == EFAULT) {
-			return false;
-		}
-	}
-	return true;
-}
-
-/*
- * Asks the kernel to make the pages present for reading. 0, or the errno value if it refuses, as it
- * does for pages that cannot be read. Changes errno.
- */
-static int
-populate(uintptr_t start, uintptr_t end) {
-	return syscall(SYS_madvise, start, end - start, MADV_POPULATE_READ) == 0 ? 0 : errno;
-}
-
-/*
- * Whether MADV_POPULATE_READ works. Calls it for page 1, the one above page 0, where nothing is
- * mapped: Linux 5.14 and later return ENOMEM, older ones EINVAL, and qemu's user mode success. In a
- * process that has mapped page 1 the answer is false, and is_readable_by_futex() does the work.
- */
-static bool
-has_populate(void) {
-	enum { UNKNOWN, YES, NO };
-	static atomic_u8_t known;
-	uint8_t fact = atomic_load_u8(&known, MO_RELAXED);
-	if (unlikely(fact == UNKNOWN)) {
-		fact = populate(os_page_size, 2 * os_page_size) == ENOMEM ? YES : NO;
-		atomic_store_u8(&known, fact, MO_RELAXED);
-	}
-	return fact == YES;
-}
-
 bool
 sys_is_readable(const void *addr, size_t size) {
+	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
 	assert(size > 0);
 	int saved = errno;
-	uintptr_t start = align_down((uintptr_t)addr, os_page_size);
+	uintptr_t p = align_down((uintptr_t)addr, os_page_size);
 	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
 	/* Page 0 counts as unreadable; end is 0 or smaller if the range wraps around. */
-	bool is_ok = start != 0 && end > start;
-	int err = is_ok && has_populate() ? populate(start, end) : EINVAL;
-	if (is_ok && err != 0) {
-		/*
-		 * The futex decides where populate() gave no answer. EINVAL: it was not called, or a page
-		 * is one of a device. EPERM, EACCES, ENOSYS: a filter of system calls forbids it.
-		 */
-		is_ok = (err == EINVAL || err == EPERM || err == EACCES || err == ENOSYS)
-		    && is_readable_by_futex(start, end);
+	bool is_ok = p != 0 && end > p;
+	for (; is_ok && p < end; p += os_page_size) {
+		is_ok = syscall(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) == 0 || errno == EAGAIN;
 	}
 	errno = saved;
 	return is_ok;

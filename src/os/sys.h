@@ -17,7 +17,7 @@
  * those. So from the end of boot on the library makes only the calls that the C library's malloc
  * makes: mmap, munmap, mremap, mprotect, madvise, brk, futex, getrandom, and write of a message,
  * with rt_sigprocmask (rt_sigpending too where the program blocks SIGPIPE or SIGXFSZ, and
- * rt_sigtimedwait if the write failed). (sys_is_readable() asks by madvise or futex.) It makes
+ * rt_sigtimedwait if the write failed). (sys_is_readable() asks by futex.) It makes
  * others only for what the user asks for and what needs them: a profile, a request from outside, a
  * session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
@@ -130,18 +130,12 @@ ssize_t sys_read_file(const char *path, void *buf, size_t size);
  */
 enum { STATM_SPACE, STATM_RESIDENT, STATM_SHARED, STATM_DATA = 5, STATM_FIELDS };
 void sys_read_statm(uint64_t fields[STATM_FIELDS]);
-/* One write(2), again only after EINTR. Returns the number of bytes written, or -errno. */
-ssize_t sys_write(int fd, const void *buf, size_t size);
 /*
- * Writes all bytes. Returns 0 or an errno value; *written (written may be NULL) becomes the number
- * of bytes that were written, also after an error.
+ * Writes all bytes. Where the descriptor would block (EAGAIN), waits for room, for patience_ms at
+ * most each time; 0: not at all. Returns 0 or an errno value, ETIMEDOUT after such a wait; *written
+ * (written may be NULL) becomes the number of bytes that were written, also after an error.
  */
-int sys_write_all(int fd, const void *buf, size_t size, size_t *written);
-/*
- * Waits until a pipe has room, or nobody can read it any more: 0. ETIMEDOUT after so many
- * milliseconds, or another errno.
- */
-int sys_wait_writable(int fd, unsigned ms);
+int sys_write_all(int fd, const void *buf, size_t size, unsigned patience_ms, size_t *written);
 /*
  * sys_write_signals_block() blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the
  * calling thread; sys_write_signals_restore() sets its old mask again. The caller sets has_failed
@@ -178,8 +172,8 @@ uint64_t sys_random(void);
 
 /*
  * Whether all these bytes can be read; size > 0. Asks the kernel, so it never faults; the kernel
- * may make the pages present for that. False for page 0, even if it is mapped, and for a range that
- * wraps around.
+ * may make the pages present for that. False for page 0, even if it is mapped, for a range that
+ * wraps around, and where a filter refuses the question.
  */
 bool sys_is_readable(const void *addr, size_t size);
 /*

@@ -323,6 +323,21 @@ fmt_parse_uint(const char *s, char **end, int base, int *err) {
 	return negative && *err == 0 ? -value : value;
 }
 
+int
+fmt_apply_unit(uint64_t *n, char unit) {
+	static const char units[] = "KMG";
+	const char *at = memchr(units, unit, 3);
+	unsigned shift = at == NULL ? 0 : 10u * (unsigned)(at - units + 1);
+	if (shift == 0) {
+		return EINVAL;
+	}
+	if (*n > UINT64_MAX >> shift) {
+		return ERANGE;
+	}
+	*n <<= shift;
+	return 0;
+}
+
 uint32_t
 fmt_parse_percent(const char *s, size_t len) {
 	uint32_t percent = 0;

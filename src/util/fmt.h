@@ -42,6 +42,9 @@ char *fmt_u64_hex(char *end, uint64_t v);
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
+/* Multiplies *n by what the unit K, M or G stands for (2^10, 2^20, 2^30). 0, EINVAL or ERANGE. */
+int fmt_apply_unit(uint64_t *n, char unit);
+
 /*
  * Parses a percentage, which is all of the len bytes at s: a decimal number from 1 to 100, with or
  * without leading zeros, then '%'. Returns the number; 0: the bytes are anything else.

@@ -192,7 +192,7 @@ status_write(uint64_t nonce, int err) {
 	if (fd < 0) {
 		return;
 	}
-	int write_err = sys_write_all(fd, ctl_dir.reply, (size_t)len, NULL);
+	int write_err = sys_write_all(fd, ctl_dir.reply, (size_t)len, 0, NULL);
 	sys_close(fd);
 	if (write_err != 0 || sys_rename(ctl_dir.temp, ctl_dir.path) != 0) {
 		sys_unlink(ctl_dir.temp);

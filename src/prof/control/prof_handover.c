@@ -182,7 +182,8 @@ prof_handover_sink(const void *data, size_t len) {
 	if (!memfile_is_open(&h->file)) {
 		return parts_write(h, data, len);
 	}
-	return memfile_is_ours(&h->file) ? sys_write_all(memfile_fd(&h->file), data, len, NULL) : EBADF;
+	return !memfile_is_ours(&h->file) ? EBADF
+	    : sys_write_all(memfile_fd(&h->file), data, len, 0, NULL);
 }
 
 void

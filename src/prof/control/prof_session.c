@@ -166,33 +166,18 @@ typedef struct {
 	size_t len;              /* of value */
 } pair_t;
 
-/* Parses a decimal number with an optional K, M or G (2^10, 2^20, 2^30); is_plain permits none. */
+/* Parses a decimal number with an optional K, M or G; is_plain permits none. */
 static int
 number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
-	uint64_t n = 0;
-	size_t i = 0;
-	for (; i < p->len && p->value[i] >= '0' && p->value[i] <= '9'; i++) {
-		uint64_t digit = (uint64_t)(p->value[i] - '0');
-		if (n > (UINT64_MAX - digit) / 10) {
-			return EINVAL;
-		}
-		n = n * 10 + digit;
+	char *end;
+	const char *stop = p->value + p->len;
+	int err;
+	if (p->value[0] < '0' || p->value[0] > '9') {
+		return EINVAL; /* no blank and no sign */
 	}
-	if (i == 0) {
-		return EINVAL;
-	}
-	if (i + 1 == p->len && !is_plain) {
-		static const char units[] = "KMG";
-		const char *unit = memchr(units, p->value[i], 3);
-		unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
-		if (shift == 0 || n > UINT64_MAX >> shift) {
-			return EINVAL;
-		}
-		n <<= shift;
-		i++;
-	}
-	*out = n;
-	return i == p->len ? 0 : EINVAL;
+	*out = fmt_parse_uint(p->value, &end, 10, &err);
+	return err != 0 || end == stop ? err : is_plain || end + 1 != stop ? EINVAL
+	    : fmt_apply_unit(out, *end);
 }
 
 /*

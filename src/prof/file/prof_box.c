@@ -100,7 +100,7 @@ file_reserve(int fd, size_t size) {
 	}
 	err = 0;
 	for (size_t at = 0; at < size && err == 0; at += sizeof(zeros)) {
-		err = sys_write_all(fd, zeros, sizeof(zeros), NULL);
+		err = sys_write_all(fd, zeros, sizeof(zeros), 0, NULL);
 	}
 	return err;
 }

@@ -18,7 +18,7 @@
 #include "meta/region.h"
 #include "os/gate.h"
 #include "os/nstime.h"
-#include "os/room.h"
+#include "os/room_group.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/file/prof_sys.h"

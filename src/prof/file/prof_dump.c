@@ -62,10 +62,12 @@ atomic_u64_t prof_dump_session_begin_ns;
 
 /* Bytes of dumper.maps. */
 #define MAPS_BUF 8192
-/* log2 of the slots in the cache of pairs, texts "OBJECTS: BYTES" that many sites share. */
-#define PAIR_SLOTS_LG 6
 /* Frames that are written after one check of the room left in the buffer. */
 #define FRAMES_AT_ONCE 64
+/* log2 of the slots in the cache of printed numbers: many sites have the same counts. */
+#define PAIR_SLOTS_LG 6
+/* Most bytes of "OBJECTS: BYTES", with two numbers of 20 digits. */
+#define PAIR_MAX (2 * 20 + 2)
 /* Most bytes of the two lines of counts of a site: its sums, and its only thread. */
 #define SITE_LINES 512
 /* Items by which prefetching is ahead of writing, and bytes of a site that are prefetched. */
@@ -81,8 +83,7 @@ atomic_u64_t prof_dump_session_begin_ns;
 cassert(BACKOFF_MAX_NS >= NSTIME_PER_SEC);
 /* dumper.maps also has to hold the path of the program. */
 cassert(MAPS_BUF >= PROF_PATH_SIZE);
-cassert(PROF_PAIR_TEXT >= 2 * 20 + 2 && PROF_PAIR_TEXT <= PROF_WRITER_ROOM);
-cassert(2 * (2 * PROF_PAIR_TEXT + 32) + PROF_WRITER_ROOM <= SITE_LINES);
+cassert(2 * (2 * PAIR_MAX + 32) + PROF_WRITER_ROOM <= SITE_LINES);
 cassert(FRAMES_AT_ONCE * PROF_WRITER_ROOM <= PROF_WRITER_BYTES);
 cassert(prof_kind_final == 0 && prof_kind_log == prof_kind_n - 1);
 
@@ -95,7 +96,7 @@ static LARGE_BSS struct {
 	prof_file_t file;        /* dump_at_exit() also uses it, without the lock */
 	prof_writer_t writer;
 	prof_snap_t snap;
-	prof_pair_text_t pairs[1u << PAIR_SLOTS_LG]; /* a cache of this dump, by a hash of the counts */
+	prof_pair_t pairs[1u << PAIR_SLOTS_LG]; /* a cache of this dump, by a hash of the counts */
 	prof_frag_t frag;        /* where the heap's bytes were when the tables were copied */
 	uint32_t last_module;    /* after the copy: number of the last module_history record */
 	bool has_shadows; /* an object was loaded where an unloaded one had been (module_history) */
@@ -309,56 +310,24 @@ is_raw(const prof_snap_t *snap) {
 	return !opt_prof_unbias && !snap->is_mixed;
 }
 
-/* Fills in a slot: the numbers to print for these counts, and their text. */
-static NOINLINE void
-pair_make(prof_pair_text_t *p, const prof_counts_t *c, const prof_snap_t *snap) {
-	uint64_t objs;
-	uint64_t bytes;
-	char text[PROF_PAIR_TEXT];
-	char *end = text + sizeof(text);
-	prof_printed(c, header_rate(snap), is_raw(snap), &objs, &bytes);
-	char *second = fmt_u64_dec(end, bytes), *at = second;
-	*--at = ' ';
-	*--at = ':';
-	at = fmt_u64_dec(at, objs);
-	assert(at >= text);
-	p->counts = *c;
-	p->objs = objs;
-	p->bytes = bytes;
-	p->len = (uint32_t)(end - at);
-	p->bytes_at = (uint32_t)(second - at);
-	memcpy(p->text, at, p->len);
-}
-
-static bool
-pair_is_of(const prof_pair_text_t *p, const prof_counts_t *c) {
-	return ((c->objs ^ p->counts.objs) | (c->bytes ^ p->counts.bytes) | (c->c16 ^ p->counts.c16)
-	    | (c->est ^ p->counts.est)) == 0;
-}
-
-/* The slot of these counts in the cache of texts; a pair that differs replaces the one there. */
-static prof_pair_text_t *
-pair_slot(const prof_counts_t *c) {
+/* The numbers to print for these counts, computed only if their slot has those of others. */
+static const prof_pair_t *
+pair_of(const prof_counts_t *c) {
 	uint64_t mixed = (c->objs + c->bytes * 3 + c->est * 5) * UINT64_C(0x9e3779b97f4a7c15);
-	return &dumper.pairs[mixed >> (64 - PAIR_SLOTS_LG)];
-}
-
-/* The pair as text, which is formatted only if its slot has another one. */
-ALWAYS_INLINE const prof_pair_text_t *
-pair_get(const prof_counts_t *c) {
-	mutex_assert_owner(&dumper.mtx);
-	prof_pair_text_t *p = pair_slot(c);
-	if (unlikely(p->len == 0 || !pair_is_of(p, c))) {
-		pair_make(p, c, &dumper.snap);
+	prof_pair_t *p = &dumper.pairs[mixed >> (64 - PAIR_SLOTS_LG)];
+	if (unlikely(memcmp(&p->counts, c, sizeof(*c)) != 0)) {
+		p->counts = *c;
+		prof_printed(c, header_rate(&dumper.snap), is_raw(&dumper.snap), &p->objs, &p->bytes);
 	}
 	return p;
 }
 
 static void
 write_pair(prof_writer_t *w, const prof_counts_t *c) {
-	const prof_pair_text_t *p = pair_get(c);
-	memcpy(prof_writer_room(w), p->text, PROF_PAIR_TEXT);
-	w->len += p->len;
+	const prof_pair_t *p = pair_of(c);
+	prof_write_dec(w, p->objs);
+	prof_write_lit(w, ": ");
+	prof_write_dec(w, p->bytes);
 }
 
 static void
@@ -512,41 +481,13 @@ write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 
 /* ---------------------------------------------------------------- ages */
 
-/*
- * The number of a site in the profile, from 1 on, kept as decimal digits so that counting needs no
- * division: text[first] to the end of text.
- */
-typedef struct {
-	char text[24];
-	unsigned first;
-} site_number_t;
-
+/* Writes " COLUMN:BYTES". */
 static void
-number_next(site_number_t *n) {
-	unsigned at = sizeof(n->text) - 1;
-	while (n->text[at] == '9') {
-		n->text[at--] = '0';
-	}
-	n->text[at] = at < n->first ? '1' : (char)(n->text[at] + 1);
-	n->first = at < n->first ? at : n->first;
-}
-
-/* Writes " COLUMN:", for a column below 10; returns the end. */
-static char *
-put_column(char *to, unsigned column) {
-	to[0] = ' ';
-	to[1] = (char)('0' + column);
-	to[2] = ':';
-	return to + 3;
-}
-
-/* Writes what a line begins with, such as "# age ", and the number of the site; returns the end. */
-static char *
-put_site(char *to, const char *what, size_t len, const site_number_t *n) {
-	unsigned digits = (unsigned)sizeof(n->text) - n->first;
-	memcpy(to, what, len);
-	memcpy(to + len, &n->text[n->first], digits);
-	return to + len + digits;
+write_column(prof_writer_t *w, unsigned column, uint64_t bytes) {
+	prof_write_lit(w, " ");
+	prof_write_dec(w, column);
+	prof_write_lit(w, ":");
+	prof_write_dec(w, bytes);
 }
 
 /* Writes " COLUMN:BYTES" for each column that is not 0, and the line end. */
@@ -554,61 +495,55 @@ static void
 write_columns(prof_writer_t *w, const uint64_t *columns) {
 	for (unsigned i = 0; i < PROF_AGES; i++) {
 		if (columns[i] != 0) {
-			w->len = (size_t)(put_column(prof_writer_room(w), i) - w->buf);
-			prof_write_dec(w, columns[i]);
+			write_column(w, i, columns[i]);
 		}
 	}
 	prof_write_lit(w, "\n");
 }
 
-/* Begins a line about site n with the literal `what`. */
-#define LINE_OF_SITE(w, what, n) \
-	((w)->len = (size_t)(put_site(prof_writer_room(w), what, sizeof(what) - 1, n) - (w)->buf))
+/* Begins a line about site n of the profile, counted from 1 on, with the literal `what`. */
+#define LINE_OF_SITE(w, what, n) do { \
+	prof_write_lit(w, what); \
+	prof_write_dec(w, n); \
+} while (0)
 
 /*
  * Writes the bytes of a site that were freed, by their age at the free, in the same units as the
  * site's printed sum of all allocated bytes.
  */
 static void
-write_life(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
+write_life(prof_writer_t *w, const prof_item_t *item, uint64_t n) {
 	uint64_t columns[PROF_AGES];
 	const prof_counts_t *accum = prof_item_accum(&dumper.snap, item);
 	if (prof_life_read(item->who, columns)) {
-		prof_ages_split(columns, accum->est, pair_get(accum)->bytes);
+		prof_ages_split(columns, accum->est, pair_of(accum)->bytes);
 		LINE_OF_SITE(w, "# life ", n);
 		write_columns(w, columns);
 	}
 }
 
-/* Writes the ages of a site with several columns, which sum to its printed bytes. */
+/* Writes the ages of a site with several columns, which sum to the printed bytes. */
 static NOINLINE void
-write_mixed_age(prof_writer_t *w, const prof_item_t *item) {
+write_mixed_age(prof_writer_t *w, const prof_item_t *item, uint64_t bytes) {
 	uint64_t columns[PROF_AGES], sum = 0;
 	prof_age_read(item, columns);
 	for (unsigned i = 0; i < PROF_AGES; i++) {
 		sum += columns[i];
 	}
-	prof_ages_split(columns, sum, pair_get(&item->cur)->bytes);
+	prof_ages_split(columns, sum, bytes);
 	write_columns(w, columns);
 }
 
-/*
- * Writes how old the live bytes of a site are. Most sites have one column, with all of their live
- * bytes: its text is copied from the pair.
- */
+/* Writes how old the live bytes of a site are, which are printed as `bytes`. */
 static void
-write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
+write_age(prof_writer_t *w, const prof_item_t *item, uint64_t bytes, uint64_t n) {
 	LINE_OF_SITE(w, "# age ", n);
 	if (item->age.next != NULL) {
-		write_mixed_age(w, item);
-		return;
+		write_mixed_age(w, item, bytes);
+	} else {
+		write_column(w, item->age_column, bytes);
+		prof_write_lit(w, "\n");
 	}
-	const prof_pair_text_t *p = pair_get(&item->cur);
-	char *to = put_column(prof_writer_room(w), item->age_column);
-	unsigned len = p->len - p->bytes_at;
-	memcpy(to, p->text + p->bytes_at, PROF_NUMBER_TEXT);
-	to[len] = '\n';
-	w->len = (size_t)(to + len + 1 - w->buf);
 }
 
 /*
@@ -618,8 +553,7 @@ write_age(prof_writer_t *w, const prof_item_t *item, const site_number_t *n) {
  */
 static void
 write_ages(prof_writer_t *w, const prof_snap_t *snap) {
-	site_number_t n = {.first = sizeof(n.text) - 1};
-	memset(n.text, '0', sizeof(n.text));
+	uint64_t n = 0;
 	if (!snap->has_ages) {
 		prof_write_text(w, snap->is_delta ? "# age none: a profile of growth has no ages\n"
 		    : "# age none: no memory\n");
@@ -632,16 +566,17 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 		if (i->kind != prof_item_site) {
 			continue;
 		}
-		number_next(&n);
+		n++;
+		const prof_pair_t *pair = pair_of(&i->cur);
 		if (i->age.est != 0 && i->cur.objs != 0) {
-			write_age(w, i, &n);
+			write_age(w, i, pair->bytes, n);
 		}
 		if (has_labels && i->labels != 0 && i->cur.objs != 0) {
-			LINE_OF_SITE(w, "# labeled ", &n);
-			prof_dump_label_sums(w, i, pair_get(&i->cur), is_raw(snap));
+			LINE_OF_SITE(w, "# labeled ", n);
+			prof_dump_label_sums(w, i, pair, is_raw(snap));
 		}
 		if (snap->is_accum) {
-			write_life(w, i, &n);
+			write_life(w, i, n);
 		}
 	}
 }
@@ -695,8 +630,7 @@ write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
  */
 static void
 write_frag(prof_writer_t *w, const prof_snap_t *snap) {
-	site_number_t n = {.first = sizeof(n.text) - 1};
-	memset(n.text, '0', sizeof(n.text));
+	uint64_t n = 0;
 	write_heap_parts(w, &dumper.frag);
 	bool has_any = snap->has_ages && prof_frag_has_charges(&dumper.frag);
 	const prof_item_t *i = has_any ? prof_snap_next(snap, NULL) : NULL;
@@ -704,10 +638,10 @@ write_frag(prof_writer_t *w, const prof_snap_t *snap) {
 		if (i->kind != prof_item_site) {
 			continue;
 		}
-		number_next(&n);
+		n++;
 		uint64_t error, bytes = prof_frag_pinned(&dumper.frag, i, &error);
 		if (bytes != 0) {
-			LINE_OF_SITE(w, "# frag ", &n);
+			LINE_OF_SITE(w, "# frag ", n);
 			prof_write_lit(w, " ");
 			prof_write_dec(w, bytes);
 			prof_write_lit(w, " ");
@@ -873,7 +807,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	}
 	dumper.last_module = module_history_last();
 	dumper.has_shadows = module_history_has_shadows(dumper.last_module);
-	/* The texts kept from the last dump may have been made with another header rate. */
+	/* The numbers kept from the last dump may be for another header rate. */
 	memset(dumper.pairs, 0, sizeof(dumper.pairs));
 	prof_write_lit(w, "heap_v2/");
 	prof_write_dec(w, header_rate(snap));
@@ -889,19 +823,6 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 }
 
 /* ---------------------------------------------------------------- copying */
-
-/*
- * All of the writer's buffer is used by most profiles: one call costs less than a fault for each
- * page. If the kernel refuses, the pages come by faults.
- */
-static void
-writer_populate(const prof_writer_t *w) {
-	uintptr_t first = PAGE_CEILING((uintptr_t)w->buf);
-	uintptr_t end = ((uintptr_t)w->buf + PROF_WRITER_BYTES) & ~(uintptr_t)(PAGE - 1);
-	if (end > first) {
-		pages_populate((void *)first, end - first);
-	}
-}
 
 /*
  * Address space for the copy of a small profile: a chunk of 2 MiB that is aligned to its size
@@ -939,7 +860,6 @@ dump_try_copy(prof_kind_t kind) {
 	assert(dumper.writer.buf == NULL && dumper.snap.items.first == NULL);
 	int err = prof_writer_init(&dumper.writer, &dumper.file);
 	if (err == 0) {
-		writer_populate(&dumper.writer);
 		prof_frag_read(&dumper.frag);
 		dumper.mark_ns = prof_mark_time_ns();
 		err = kind == prof_kind_delta ? prof_snap_take_delta(&dumper.snap)

@@ -8,7 +8,6 @@
 
 #include "prof/sites/prof_label.h"
 #include "prof/sites/prof_label_sums.h"
-#include "util/fmt.h"
 
 /* Writes a text; bytes that are not printable ASCII, and the backslash, become \xNN. */
 static void
@@ -62,62 +61,6 @@ write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
 	prof_write_dec(w, bytes);
 }
 
-/*
- * Writes the sums of all labels of a site. The printed numbers of the site are divided in
- * proportion to the estimates of its samples, and the shares never exceed them. Running totals are
- * rounded, not single shares, so that the shares add up to these numbers if each sample has a
- * label. With is_raw the site's numbers are sums of samples too, so the sums are written as they
- * are; they may exceed the site's, as its records were read later than its counts (prof_age_take).
- */
-static NOINLINE void
-write_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair, bool is_raw) {
-	uint64_t objs_done = 0, bytes_done = 0;
-	prof_counts_t sum = {0, 0, 0, 0};
-	for (const prof_label_sum_t *s = prof_item_labels(item); s != NULL; s = s->next) {
-		prof_counts_add(&sum, &s->cur);
-		uint64_t o = is_raw ? sum.objs : part_of(pair->objs, sum.c16, item->cur.c16);
-		uint64_t b = is_raw ? sum.bytes : part_of(pair->bytes, sum.est, item->cur.est);
-		write_sum(w, s->label, o - objs_done, b - bytes_done);
-		objs_done = o;
-		bytes_done = b;
-	}
-	prof_write_lit(w, "\n");
-}
-
-/*
- * Whether all samples of the site have the label of s: then its numbers are those of the site's
- * line. May be false, which only costs time, for a list that is not sorted yet.
- */
-static bool
-is_all(const prof_label_sum_t *s, const prof_counts_t *cur) {
-	return s->next == NULL && s->cur.objs == cur->objs && s->cur.bytes == cur->bytes
-	    && s->cur.c16 == cur->c16 && s->cur.est == cur->est;
-}
-
-/*
- * Writes " ID:OBJECTS:BYTES" and the line end. The numbers are copied from the text of the pair,
- * where ": " is between them. Each copy has a fixed length, so it also copies bytes behind the
- * number, which are overwritten next: 8 bytes of the label's number, which has at most 5 digits and
- * ends at number + 8.
- */
-static void
-write_all(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair) {
-	unsigned objs_len = pair->bytes_at - 2, bytes_len = pair->len - pair->bytes_at;
-	char number[PROF_NUMBER_TEXT], *first = fmt_u64_dec(number + 8, label);
-	char *to = prof_writer_room_for(w, 2 * PROF_WRITER_ROOM);
-	*to++ = ' ';
-	memcpy(to, first, 8);
-	to += number + 8 - first;
-	*to++ = ':';
-	memcpy(to, pair->text, PROF_NUMBER_TEXT);
-	to += objs_len;
-	*to++ = ':';
-	memcpy(to, pair->text + pair->bytes_at, PROF_NUMBER_TEXT);
-	to += bytes_len;
-	*to++ = '\n';
-	w->len = (size_t)(to - w->buf);
-}
-
 bool
 prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
 	if (snap->lacks_labels) {
@@ -131,30 +74,33 @@ prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
 }
 
 /*
- * For a site where the walk through the records found one sample only, with this label, although
- * its counts have `samples` samples, because other threads allocate and free meanwhile. The label
- * gets the share of one of these in the printed numbers.
+ * The printed numbers of the site are divided in proportion to the estimates of its samples, and
+ * the shares never exceed them. Running totals are rounded, not single shares, so that the shares
+ * add up to these numbers if each sample has a label. With is_raw the site's numbers are sums of
+ * samples too, so the sums are written as they are; they may exceed the site's, as its records were
+ * read later than its counts (prof_age_take). Where that walk found one sample only, its label gets
+ * the share of one of the samples that were counted.
  */
-static NOINLINE void
-write_one_of(prof_writer_t *w, uint32_t label, const prof_pair_text_t *pair, uint64_t samples) {
-	write_sum(w, label, part_of(pair->objs, 1, samples), part_of(pair->bytes, 1, samples));
-	prof_write_lit(w, "\n");
-}
-
 void
-prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair,
+prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_t *pair,
     bool is_raw) {
+	uint64_t objs_done = 0, bytes_done = 0;
+	prof_counts_t sum = {0, 0, 0, 0};
 	uint32_t only = prof_item_only_label(item);
-	const prof_label_sum_t *s = prof_item_labels(item);
-	if (likely(only != 0 && item->cur.objs == 1)) {
-		write_all(w, only, pair);
-	} else if (only != 0) {
-		write_one_of(w, only, pair, item->cur.objs);
-	} else if (is_all(s, &item->cur)) {
-		write_all(w, s->label, pair);
+	if (only != 0) {
+		write_sum(w, only, part_of(pair->objs, 1, item->cur.objs),
+		    part_of(pair->bytes, 1, item->cur.objs));
 	} else {
 		/* The cast drops const: the snapshot belongs to the thread that dumps. */
 		prof_label_sums_make((prof_item_t *)(uintptr_t)item);
-		write_sums(w, item, pair, is_raw);
 	}
+	for (const prof_label_sum_t *s = prof_item_labels(item); s != NULL; s = s->next) {
+		prof_counts_add(&sum, &s->cur);
+		uint64_t o = is_raw ? sum.objs : part_of(pair->objs, sum.c16, item->cur.c16);
+		uint64_t b = is_raw ? sum.bytes : part_of(pair->bytes, sum.est, item->cur.est);
+		write_sum(w, s->label, o - objs_done, b - bytes_done);
+		objs_done = o;
+		bytes_done = b;
+	}
+	prof_write_lit(w, "\n");
 }

@@ -11,23 +11,12 @@
 #include "prof/file/prof_write.h"
 #include "prof/sites/prof_snap.h"
 
-/* Bytes for two numbers of at most 20 digits and the ": " between them. */
-#define PROF_PAIR_TEXT 48
-/*
- * Bytes for a number of 20 digits. A number is copied with this fixed length, whatever its own is.
- * So `text` has so many bytes more than the longest pair, because a copy may read behind the pair.
- */
-#define PROF_NUMBER_TEXT 24
-
-/* The text "OBJECTS: BYTES" and the counts that it was made from; len 0: nothing is stored. */
+/* Numbers as a profile prints them, in its units, and the counts that they stand for. */
 typedef struct {
 	prof_counts_t counts;
-	uint64_t objs;        /* the two numbers as they are printed, in the profile's units */
+	uint64_t objs;
 	uint64_t bytes;
-	char text[PROF_PAIR_TEXT + PROF_NUMBER_TEXT];
-	uint32_t len;         /* of the text, which has no NUL */
-	uint32_t bytes_at;    /* where the second number begins in `text` */
-} prof_pair_text_t;
+} prof_pair_t;
 
 /*
  * Writes the lines "# label". False: no live sample has a label, or memory was missing for some
@@ -39,9 +28,9 @@ bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
 /*
  * Writes the sums by label of a site that has labels (item->labels is not 0), and the line end,
  * behind "# labeled SITE"; `pair` has the numbers of the site's own line. is_raw: as sampled, not
- * estimated. May sort the item's list of labels, which only this dump uses, though `item` is const.
+ * estimated. Sorts the list of the labels, which only this dump uses, though `item` is const.
  */
-void prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_text_t *pair,
+void prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_t *pair,
     bool is_raw);
 
 #endif /* PROF_DUMP_LABEL_H */

@@ -613,20 +613,12 @@ prof_file_write(prof_file_t *f, const void *data, size_t len) {
 		f->written += f->err == 0 ? len : 0;
 		return;
 	}
-	const char *at = data;
+	size_t done = 0;
 	assert(len == 0 || f->err != 0 || prof_file_is_open(f));
-	while (len > 0 && f->err == 0) {
-		ssize_t n = sys_write(file_fd(f), at, len);
-		if (n > 0) {
-			at += n;
-			len -= (size_t)n;
-			f->written += (size_t)n;
-		} else if (n == -EAGAIN && f->may_block) {
-			f->err = sys_wait_writable(file_fd(f), PIPE_WAIT_MS);
-		} else {
-			f->err = n == 0 ? EIO : (int)-n;
-		}
+	if (f->err == 0) {
+		f->err = sys_write_all(file_fd(f), data, len, f->may_block ? PIPE_WAIT_MS : 0, &done);
 	}
+	f->written += done;
 }
 
 /* Renames f->temp to f->path, or to the next free name, which f->path becomes. 0 or an errno. */
@@ -689,7 +681,7 @@ copy_in_place(prof_file_t *f) {
 	ssize_t n = 1;
 	while (err == 0 && n > 0) {
 		n = sys_read(in, buf, sizeof(buf));
-		err = n < 0 ? (int)-n : sys_write_all(file_fd(f), buf, (size_t)n, NULL);
+		err = n < 0 ? (int)-n : sys_write_all(file_fd(f), buf, (size_t)n, 0, NULL);
 	}
 	int close_err = file_shut(f);
 	err = err != 0 ? err : close_err;

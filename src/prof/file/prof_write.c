@@ -94,38 +94,18 @@ prof_write_dec(prof_writer_t *w, uint64_t v) {
 		w->len++;
 		return;
 	}
-	char digits[NUMBER_MAX];
-	char *end = digits + sizeof(digits);
-	char *first = fmt_u64_dec(end, v);
-	memcpy(to, first, (size_t)(end - first));
+	char digits[2 * NUMBER_MAX];
+	char *end = digits + NUMBER_MAX, *first = fmt_u64_dec(end, v);
+	memcpy(to, first, NUMBER_MAX); /* a fixed length costs less; bytes behind are of no meaning */
 	w->len += (size_t)(end - first);
 }
 
-/*
- * Eight digits at once: spreads the nibbles of x over the bytes of a word, then makes each byte a
- * character by adding '0', and 39 more if it is above 9.
- */
-ALWAYS_INLINE uint64_t
-hex_digits8(uint32_t x) {
-	uint64_t v = x;
-	v = (v | v << 16) & UINT64_C(0x0000ffff0000ffff);
-	v = (v | v << 8) & UINT64_C(0x00ff00ff00ff00ff);
-	v = (v | v << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-	uint64_t above9 = ((v + UINT64_C(0x0606060606060606)) >> 4) & UINT64_C(0x0101010101010101);
-	v += UINT64_C(0x3030303030303030) + above9 * 39;
-	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? __builtin_bswap64(v) : v;
-}
-
 /* Writes the hexadecimal digits of v to `to`, which has room for 16; returns how many there are. */
-ALWAYS_INLINE unsigned
+static unsigned
 put_hex(char *to, uint64_t v) {
-	unsigned skip = v == 0 ? 15 : (63 - fls_zu(v)) >> 2;
-	assert(skip < 16 && (skip == 0 || v >> (4 * (16 - skip)) == 0));
-	uint64_t high = hex_digits8((uint32_t)(v << (4 * skip) >> 32));
-	uint64_t low = hex_digits8((uint32_t)(v << (4 * skip)));
-	memcpy(to, &high, sizeof(high));
-	memcpy(to + sizeof(high), &low, sizeof(low));
-	return 16 - skip;
+	char digits[16], *end = digits + sizeof(digits), *first = fmt_u64_hex(end, v);
+	memcpy(to, first, (size_t)(end - first));
+	return (unsigned)(end - first);
 }
 
 void

@@ -403,20 +403,6 @@ threads_list(prof_snap_t *snap) {
 	return 0;
 }
 
-/* Brings the first count of the next site into the cache while this one is copied. */
-static void
-counts_fetch(const prof_link_t *link) {
-	if (link != NULL) {
-		const prof_site_t *s = container_of(link, const prof_site_t, link);
-		/* A number, because a site may have no count. */
-		uintptr_t count = (uintptr_t)atomic_load_p(&s->counts, MO_RELAXED);
-		__builtin_prefetch(link->next);
-		__builtin_prefetch((const void *)count);
-		__builtin_prefetch((const void *)(count + 64));
-		__builtin_prefetch((const void *)(count + 128));
-	}
-}
-
 /*
  * Copies all sites; 0 or ENOMEM. That may take long, so it leaves the gate for a moment between two
  * sites if a thread waits to fork.
@@ -428,7 +414,6 @@ sites_copy(prof_snap_t *snap) {
 	assert(t->gate_depth == 1);
 	for (const prof_link_t *link = (const prof_link_t *)prof_data_sites();
 	    link != NULL && err == 0; link = link->next) {
-		counts_fetch(link->next);
 		err = site_copy(snap, container_of(link, const prof_site_t, link));
 		if (unlikely(gate_is_closed())) {
 			gate_exit(t);
