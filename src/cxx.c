@@ -4,8 +4,8 @@
  *
  * Invariant: a request that fails in cxx_alloc() returns NULL with errno ENOMEM; one that succeeds
  * leaves errno as it was. Exceptions of slow() may pass through cxx_new() and cxx_new_aligned(),
- * which have nothing to clean up; all files have unwind tables. Locks: none of its own; imalloc.c
- * serves the requests. Called by jemalloc_cpp.cpp only.
+ * which have nothing to clean up; all files of the library are compiled with unwind tables. Locks:
+ * none of its own; imalloc.c serves the requests. Called by jemalloc_cpp.cpp only.
  */
 #include "cxx.h"
 
@@ -15,7 +15,7 @@
 #include "malloc_boot.h"
 #include "util/fmt.h"
 
-/* In a build with a log: reads the options, so that the first call of all is logged as they say. */
+/* A build with a log boots here, because the options say whether the first call is logged. */
 static inline void
 log_begin(void) {
 	if (config_log) {
@@ -39,7 +39,7 @@ cxx_alloc(size_t size, size_t alignment) {
 	return p;
 }
 
-/* A build with a log serves all by slow(): it calls cxx_alloc(), where each request is logged. */
+/* A build with a log always calls slow(); slow() calls cxx_alloc(), which logs the request. */
 void *
 cxx_new(size_t size, cxx_slow_t *slow) {
 	void *p;

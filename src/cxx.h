@@ -14,9 +14,10 @@ typedef void *cxx_aligned_slow_t(size_t size, size_t alignment);
 void *cxx_new(size_t size, cxx_slow_t *slow);
 void *cxx_new_aligned(size_t size, size_t alignment, cxx_aligned_slow_t *slow);
 /*
- * Called by slow(), also after each call of a new handler. alignment: a power of two, in bytes; 0:
- * the natural one. Returns NULL with errno ENOMEM without memory, or if the size is too large, even
- * with the option xmalloc; otherwise errno stays.
+ * The allocation of slow(), which repeats it after each call of a new handler. alignment: a power
+ * of two, in bytes; 0: the natural one. Returns NULL with errno ENOMEM if there is no memory, or if
+ * the size is too large; the option xmalloc does not make this function abort. On success errno
+ * stays as it was.
  */
 void *cxx_alloc(size_t size, size_t alignment);
 /* Frees ptr, which may be NULL. */
@@ -30,8 +31,9 @@ void cxx_free_sized_aligned(void *ptr, size_t size, size_t alignment);
 /* Whether a failed operator new, also nothrow, ends the process (experimental_infallible_new). */
 bool cxx_is_infallible(void);
 /*
- * Prints a message with the size (bytes) and aborts. If experimental.hooks.safety_check_abort has a
- * function of the program, calls that instead, and returns if it does.
+ * Prints a message with the size (bytes) and aborts. If the program has set a function by
+ * experimental.hooks.safety_check_abort, calls that function instead of both, and returns when it
+ * returns.
  */
 void cxx_no_memory(size_t size);
 

@@ -65,9 +65,10 @@ imalloc_count_zero_realloc(void) {
 /* ------------------------------------------------------------------ choosing the source */
 
 /*
- * The cache that a request or a free may use; NULL: none. The thread's own cache serves no named
- * arena but the thread's, an explicit one any; an id that no cache has means none. Each call in a
- * thread that has no cache of its own yet brings the making of one nearer.
+ * The cache that a request or a free may use; NULL: none. The thread's own cache serves a request
+ * that names an arena only if that is the thread's arena. An explicit cache serves any arena; if no
+ * cache has the id, the result is NULL. A thread without a cache of its own gets one after a number
+ * of operations, and each call here that asks for the own cache counts as one (tsd_cache()).
  */
 static tcache_t *
 imalloc_cache(tsd_t *tsd, int tcache, unsigned arena) {
@@ -397,10 +398,10 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 }
 
 /*
- * imalloc_object() once more after a failure. A request that is no sample was uncounted by the
- * failure, so it is counted again here. A sample (interval not 0) is still counted (where a failure
- * uncounts it, imalloc_sample_large() counts it again at once); imalloc_body() or
- * imalloc_bin_body() uncounts it when the last try has failed.
+ * imalloc_object() once more after a failure. The failure has uncounted a request that is no
+ * sample, so that is counted again here. A sample (interval not 0) is still counted, because
+ * imalloc_sample_large() counts it again before it returns NULL, and the other paths of a sample do
+ * not uncount it. imalloc_body() or imalloc_bin_body() uncounts it when the last try has failed.
  */
 static void *
 imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -434,11 +435,11 @@ imalloc_returned(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 
 /*
  * Tries again after the system has refused memory. First flushes the shut extents (arena/shut.h),
- * what threads that a fork left behind had cached (tsd_try_end_absent), and this thread's cache,
- * and tries if the last has made pages of the arena unused; then with unused pages of any arena;
- * then with those that caches of idle threads held (thread/claim.h). NULL: no memory. Does nothing
- * without a tsd, in a nested request (tls_s.inside), or for an arena with the user's extent hooks,
- * which may refuse at will.
+ * what threads that a fork left behind had cached (tsd_try_end_absent), and this thread's cache; if
+ * the flush of this cache has made pages of the arena unused, tries the request. Then returns
+ * unused pages of any arena to the system and tries; at last does so with pages that caches of idle
+ * threads held (thread/claim.h). NULL: no memory. Does nothing without a tsd, in a nested request
+ * (tls_s.inside), or for an arena with the user's extent hooks, which may refuse at will.
  */
 static NOINLINE void *
 imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
@@ -474,9 +475,10 @@ imalloc_is_orphan(const tsd_t *tsd, const tcache_t *tc, uint32_t n_ends) {
 }
 
 /*
- * Serves a request past the caches whose cache has counted it, and was perhaps deleted since.
- * is_own: that cache was the thread's own. The arena's number of requests then contains the request
- * twice, which is accepted. If it fails (NULL), its bytes are uncounted.
+ * Serves a request past the caches. Its cache has counted the request, and was perhaps deleted
+ * since. is_own: that cache was the thread's own. The arena's number of requests contains the
+ * request twice afterwards, which is accepted. If the request fails (NULL), its bytes are
+ * uncounted.
  */
 static COLD void *
 imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
@@ -492,8 +494,9 @@ imalloc_orphan(tsd_t *tsd, const imalloc_req_t *req, size_t usize, bool is_own,
 }
 
 /*
- * imalloc_body() with a note of the explicit cache, for which tcache_set.c refuses to flush or
- * delete it in extent hooks. The profiler's hooks may delete it, so it is not used after the call.
+ * imalloc_body() while tsd->named has a note of the explicit cache tc. An extent hook may call
+ * mallctl to flush or delete tc; tcache_set.c refuses that because of the note. A hook of the
+ * profiler may delete tc, so tc is not used after the call.
  */
 static NOINLINE void *
 imalloc_named(tsd_t *tsd, const imalloc_req_t *req, size_t usize, const tcache_t *tc) {
@@ -571,8 +574,9 @@ imalloc_in_gate(struct tls_s *t, const imalloc_req_t *req) {
 }
 
 /*
- * For a request that the thread's cache does not serve: the fast path may have ended a countdown
- * for it, and then the next request ends it.
+ * For a request that the thread's cache does not serve. The fast path may have counted it, so that
+ * a countdown is at 0; the countdown is then set back to 1, and the next request of the class ends
+ * it.
  */
 static COLD void
 imalloc_uncount_fast(const struct tls_s *t, const imalloc_req_t *req) {
@@ -859,7 +863,10 @@ ifree_elem(const void *ptr, const char *if_freed) {
 	return elem;
 }
 
-/* Counts usize freed bytes past the thread's cache; without a tsd, for one that is made later. */
+/*
+ * Counts usize bytes that were freed past the thread's cache. Without a tsd the count waits in the
+ * TLS (early_bytes) for a tsd that is made later.
+ */
 static void
 ifree_count_direct(tsd_t *tsd, size_t usize) {
 	if (tsd == NULL) {
@@ -870,10 +877,10 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 }
 
 /*
- * Hardened builds close a bin from time to time, so that the next free of its class is checked (the
- * look, thread/tcache.h). Opens the bin of the freed small object if it is closed, and returns
- * whether it was: the object is then to be put into quarantine. A thread that has no cache frees
- * few objects, so each of its small objects is to be put there: the result is true.
+ * Hardened builds close a bin from time to time, so that the next free of its class is checked;
+ * thread/tcache.h calls this a look. If the bin of the freed small object is closed, opens it and
+ * returns true: the caller puts the object into the quarantine. Also true in a thread that has a
+ * tsd but no cache, because such a thread frees few objects, and all are checked.
  */
 ALWAYS_INLINE bool
 ifree_try_look(tsd_t *tsd, uint64_t elem) {
@@ -1045,10 +1052,11 @@ imalloc_settle_deferred(tsd_t *tsd) {
 }
 
 /*
- * The tsd for a free if the thread has none ready; NULL: the free is done without one. It is made
- * at once if the free names a cache or none, or if it is that of a sample and is recorded under the
- * thread's name. Other samples are freed without: the block may be the TLS of another thread, which
- * the C library frees when this one has ended.
+ * The tsd for a free if the thread has none ready; NULL: the free is done without a tsd. The tsd
+ * is made at once if the flags of the free name a cache or "no cache", or if the block is a sample
+ * and the profiler records the free under the thread's name. Otherwise it is made only after some
+ * frees (tsd_fetch_to_free): the block may be the TLS of another thread, which the C library frees
+ * while this thread ends, after the destructor that would free the tsd.
  */
 static NOINLINE tsd_t *
 ifree_fetch_tsd(struct tls_s *t, const void *ptr, int tcache) {

@@ -3,7 +3,7 @@
  * MALLOCX_* flags: bits 0-5 are log2 of the alignment in bytes (0: natural); bit 6 asks for zeroed
  * memory; bits 8-19 are the cache (0: automatic, 1: none, else id + 2); bits 20-31 are the arena's
  * index + 1 (0: automatic). A sized free that comes here first compares the size with that of the
- * object, in every build (icheck.h); then it frees as free() does, or for sdallocx() as dallocx().
+ * object, in every build (icheck.h). Then sdallocx() frees as dallocx() does, all others as free().
  * No state and no lock here. Called by jemalloc.c, cxx.c and ctl_experimental.c.
  */
 #include "imalloc_flags.h"
@@ -32,7 +32,10 @@ imalloc_flags_req(size_t size, int flags, alloc_how_t how) {
 	return req;
 }
 
-/* imalloc_try_fast(), which the caller has tried, serves up to IMALLOC_FAST_MAX bytes. */
+/*
+ * The caller has tried imalloc_try_fast(), which serves up to IMALLOC_FAST_MAX bytes; another fast
+ * path serves larger sizes.
+ */
 void *
 imalloc_mallocx(size_t size, int flags) {
 	void *p;
@@ -50,7 +53,8 @@ ifree_flags(void *ptr, int flags) {
 
 /*
  * The size is checked in every build. A build with checks (ICHECK_IS_STRICT) has no fast path of
- * sized frees, so that of free() is tried here; in others the caller's has failed or cannot serve.
+ * sized frees, so the fast path of free() is tried here after the check. In other builds the caller
+ * has tried the fast path of sized frees already, or that does not serve such a block.
  */
 void
 ifree_sized_standard(void *ptr, size_t size, size_t alignment) {

@@ -5,9 +5,9 @@
  * counts of samples (prof_*) are read when they are printed. JSON members come from the field lists
  * that define the structs; one function prints both the header and the rows of a table.
  *
- * Invariant: no lock is held while text is passed to the user's function. Locks: those of the
- * snapshot, and of the mallctl nodes that read_node() reads. Called by jemalloc.c, at exit and at
- * heartbeats.
+ * Invariant: no lock is held while text is passed to the user's function. Locks: none of its own;
+ * snapshot_take() and the mallctl nodes that read_node() reads take theirs and release them. Called
+ * by jemalloc.c; jemalloc_init.c registers the functions for the exit and for heartbeats.
  */
 #include "stats.h"
 
@@ -38,8 +38,8 @@
 #define STATS_LINE_MAX 768
 
 /*
- * Milliseconds to wait for a reader of standard error each time, if nobody has asked for the report
- * now (opt_stats_interval), or where a fork may wait for this thread (an extent hook).
+ * Longest single wait, in milliseconds, for a reader of standard error, if nobody has asked for the
+ * report now (opt_stats_interval), or where a fork may wait for this thread (an extent hook).
  */
 #define PATIENCE_BRIEF_MS 100
 
@@ -282,8 +282,9 @@ print_sources(emitter_t *em) {
 }
 
 /*
- * Reads a value of at most 8 bytes from a mallctl node; false if there is none. For a value of less
- * than 8 bytes mallctl copies it, but returns EINVAL and its size.
+ * Reads a value of at most 8 bytes from a mallctl node; false if there is none. A value of less
+ * than 8 bytes is no failure, although mallctl returns EINVAL: it copies all of the value and sets
+ * `size` to its length.
  */
 static bool
 read_node(const char *name, ctl_value_t *value) {
@@ -455,7 +456,7 @@ line_decay(emitter_t *em, bool is_header, const char *name, ssize_t ms, size_t n
 	line_end(&l);
 }
 
-/* The title of a column: the field's name; jemalloc's tables have two of them in the singular. */
+/* The title of a column: the field's name, but two titles are singular as in jemalloc's tables. */
 static const char *
 title_of(const char *name) {
 	return strcmp(name, "nfills") == 0 ? "nfill" : strcmp(name, "nflushes") == 0 ? "nflush" : name;
@@ -982,8 +983,8 @@ stats_atexit(void) {
 }
 
 /*
- * Bytes that all threads have allocated since the last print. The thread that reaches the interval
- * (opt_stats_interval) lowers them below it and prints.
+ * Bytes that all threads have allocated since the last print. The thread whose addition reaches
+ * opt_stats_interval subtracts the interval, as often as it is contained, and prints.
  */
 static atomic_u64_t interval_bytes;
 

@@ -54,7 +54,7 @@ static LARGE_BSS char prof_prefix_room[PROF_PREFIX_TEXT_MAX + 1];
 static LARGE_BSS char prof_ctl_dir_room[PROF_CTL_DIR_MAX + 1];
 
 static const char *const junk_words[] = {"true", "false", "alloc", "free", NULL};
-/* A word with a blank is shown, and cannot be chosen. */
+/* "not supported" is only shown: the parser of words refuses a word with a blank. */
 static const char *const thp_words[] = {"default", "always", "never", "not supported", NULL};
 static const char *const stats_letters[] = {STATS_PRINT_LETTERS, NULL};
 
@@ -150,7 +150,10 @@ set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 	return tcache_ncached_max_default_set(lo, hi, n);
 }
 
-/* Refuses what needs sbrk in a build without it: with a line here, before the caller's message. */
+/*
+ * In a build without sbrk refuses the words that need it. Prints a line of its own, and the caller
+ * then prints its message too.
+ */
 static int
 parse_dss(const conf_row_t *row, const char *value, size_t len) {
 	conf_row_t tried = *row;
@@ -215,7 +218,7 @@ parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	return err == 0 ? 0 : EINVAL; /* not ERANGE: jemalloc's message says "Invalid" here */
 }
 
-/* Also notes in opt_prof_more that boot must start the modules that such options belong to. */
+/* Also sets opt_prof_more: boot then starts the parts of the profiler that such options concern. */
 static int
 parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
 	int err = conf_store(row, value, len);
@@ -294,7 +297,7 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 #define HERE CONF_HERE
 #define PROF CONF_NEEDS_PROF
 #define PROBES CONF_NEEDS_PROBES
-/* A row has one of these two flags if jemalloc does not have its option. */
+/* The row of an option that jemalloc does not have has exactly one of these two flags. */
 #define STABLE CONF_STABLE
 #define EXPERIMENTAL CONF_EXPERIMENTAL
 
@@ -449,8 +452,9 @@ NUM(calloc_madvise_threshold, CONF_SIZE, opt_calloc_madvise_threshold, 0, SC_LAR
     HERE, 0, "callocs of at least this size get zeroes from the kernel instead of memset"),
 NUM(oversize_threshold, CONF_SIZE, opt_oversize_threshold, 0, SC_LARGE_MAXCLASS, HERE, SHOWN,
     "requests of at least this size go to an arena of their own, whose unused memory is at most "
-    "half of what is in use, or four times this if that is more; and used and unused together "
-    "never exceed the greatest amount that was in use; below the smallest large class: none do"),
+    "half of what is in use, or four times the threshold if that is more; and used and unused "
+    "together never exceed the greatest amount that was in use; below the smallest large class: "
+    "none do"),
 NUM(lg_extent_max_active_fit, CONF_SIZE, opt_lg_extent_max_active_fit, 0, 64, HERE, SHOWN,
     "maximum ratio, as a power of two, of a reused dirty extent to the request"),
 WORD(percpu_arena, CONF_ENUM, opt_percpu_arena, percpu_arena_names, HERE,
@@ -504,7 +508,7 @@ HPA_NUM(hpa_sec_max_alloc, CONF_SIZE, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP,
     "largest extent in these caches"),
 HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
     "bytes that each of these caches may hold; one that exceeds them gives extents back to slabs "
-    "until it holds half of them"),
+    "until it holds half of what it may hold"),
 HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HSLAB_NPAGES_MAX, CONF_CLIP,
     "further extents that a request which finds none in its cache takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
@@ -694,7 +698,7 @@ row_check_value(const conf_row_t *row) {
 
 static void
 row_check(const conf_row_t *row) {
-	/* It is printed or has a node, so its variable is read according to its type. */
+	/* The option is printed or has a node: other code reads its variable, by row->type. */
 	bool is_shown = (row->flags & CONF_SHOWN) != 0;
 	size_t len = strlen(row->key);
 	assert(len > 0 && len <= KEY_LEN_MAX);
@@ -724,8 +728,8 @@ conf_table_check(void) {
 /* ------------------------------------------------------------------ look-ups */
 
 /*
- * What each row can need: whether it is built in, and the switch of configure that decides, in the
- * words of a hint and of the manual.
+ * The features that rows can need (row->feature): whether this build has the feature, and the
+ * switch of configure that decides it, as a phrase for a hint and as a sentence for the manual.
  */
 #define EXTRA(is_in, switches) {.is_built = (is_in), \
     .why = "is not built in (it needs " switches ")", \
@@ -737,13 +741,13 @@ conf_table_check(void) {
 static const struct {
 	bool is_built;
 	/*
-	 * Why rows that need it are absent: a phrase that follows the key in a hint. An array and not a
-	 * pointer, because each relocated byte is written at every start.
+	 * Why rows that need the feature are absent: a phrase that follows the key in a hint. An array
+	 * and not a pointer, because the loader would write (relocate) each pointer at every start.
 	 */
 	char why[120];
 	MANUAL_MEMBER(build)   /* in which builds these rows are there: a sentence of the manual */
 } features[CONF_NFEATURES] = {
-	[CONF_HERE] = {.is_built = true, .why = "is there"},
+	[CONF_HERE] = {.is_built = true, .why = "is there"}, /* the phrase is never shown */
 	[CONF_NEEDS_FILL] = PART(config_fill, "--disable-fill"),
 	[CONF_NEEDS_UTRACE] = EXTRA(config_utrace, "--enable-utrace"),
 	[CONF_NEEDS_XMALLOC] = EXTRA(config_xmalloc, "--enable-xmalloc"),

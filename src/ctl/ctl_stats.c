@@ -40,9 +40,9 @@ arena_of(const size_t *mib) {
 
 /*
  * The struct that a directory is about. It lies in `whole`, a snapshot_global_t or
- * snapshot_arena_t, at the offset in CTL_ARG() of the directory. If it is an element of an array,
- * that is the offset of the first element, dir->size is the bytes of each, and i is the index;
- * otherwise i is 0. NULL if whole is NULL.
+ * snapshot_arena_t; CTL_ARG() of the directory is its offset in bytes. For a directory about an
+ * element of an array, CTL_ARG() is the offset of element 0, dir->size is the size of an element in
+ * bytes, and i is the index; for others i is 0. NULL if `whole` is NULL.
  */
 static const void *
 part_of(const void *whole, const ctl_node_t *dir, size_t i) {
@@ -114,6 +114,7 @@ has_hpa_alloc(size_t i) {
 
 #define ST CTL_IF_STATS
 
+/* Rows of the field lists: n is the name, t the C type, `says` the text for the manual. */
 #define MUTEX_FIELD(n, member, t, says) CTL_FIELD(#n, mutex_prof_data_t, member, t, ST, says),
 #define GLOBAL_FIELD(n, t, says) CTL_FIELD(#n, snapshot_global_t, n, t, ST, says),
 #define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, snapshot_background_t, n, t, ST, says),
@@ -188,7 +189,7 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 	unsigned narenas = arenas_narenas_total();
 	for (unsigned i = 0; i < narenas; i++) {
 		const arena_t *arena = arenas_get(i);
-		/* With those of its hidden arena. */
+		/* nactive contains the pages of the arena's hidden arena, where samples lie, too. */
 		npages += arena == NULL ? 0 : atomic_load_zu(&arena->pac.nactive, MO_RELAXED);
 	}
 	out->z = npages << LG_PAGE;
@@ -198,8 +199,9 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ directories */
 
 /*
- * For part_of(): flags with the offset of a struct in snapshot_arena_t; ITEM: size and flags of a
- * directory about an element of an array in it.
+ * For part_of(). AT: the flags of a directory about a struct in snapshot_arena_t, with its offset.
+ * ITEM: size and flags of a directory about an element of an array in snapshot_arena_t. ITEM_NODE:
+ * such a directory; f is its field list, b its base function.
  */
 #define AT(member) CTL_ARG(offsetof(snapshot_arena_t, stats.member))
 #define ITEM(member) \

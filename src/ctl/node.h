@@ -4,10 +4,10 @@
  * all alike, or a leaf. A directory of statistics also has a field list, whose entries are further
  * leaves that read members of one struct. All checks that leaves share (access, sizes, NULL,
  * conditions of the build) are made in ctl.c from the data here; get and set functions, but those
- * of CTL_RAW, only see values of the right size. A leaf whose value one function returns and one
- * sets names these two and needs no code (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in
- * the rows. No state and no lock. Used by the files of ctl/, by stats.c and, for the texts, by
- * doc/manual.c.
+ * of CTL_RAW, only see values of the right size. If a function of another module returns the value
+ * of a leaf, and another sets it, the row names these functions, and ctl/ needs no code for the
+ * leaf (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state and no lock.
+ * Used by the files of ctl/, by stats.c and, for the texts, by doc/manual.c.
  */
 #ifndef CTL_NODE_H
 #define CTL_NODE_H
@@ -54,7 +54,7 @@ typedef enum {
 	CTL_W = 2,
 	CTL_RW = 3,
 	CTL_ACT = 4, /* the call has an effect, but no value */
-	CTL_RAW = 5  /* get() checks the call itself and replies by ctl_reply() */
+	CTL_RAW = 5  /* get() examines the arguments, and returns values by ctl_reply() */
 } ctl_access_t;
 
 /* Flags of a leaf or directory. */
@@ -63,12 +63,12 @@ enum {
 	CTL_NULL_NEW = 1 << 1, /* set() is called without newp too, with NULL */
 	CTL_AFTER = 1 << 2,    /* the value that is returned is the one after the write */
 	CTL_LOCKED = 1 << 3,   /* get and set are called with snapshot_mutex held */
-	CTL_OUTSIDE = 1 << 4,  /* called outside the fork gate, because it may block for long */
+	CTL_OUTSIDE = 1 << 4,  /* get and set are called outside the gate: they may block for long */
 	CTL_IF_STATS = 1 << 5, /* ENOENT if the build has no statistics */
 	CTL_IF_PROF = 1 << 6,  /* ENOENT if the build has no profiler */
 	CTL_IF_BOOTED = 1 << 7, /* ENOENT unless the profiler is built in and booted */
 	CTL_ANY_ARGS = 1 << 8, /* for CTL_ACT: arguments are ignored instead of EPERM */
-	CTL_DIRECT = 1 << 9    /* the leaf has a reader and a writer instead of get and set */
+	CTL_DIRECT = 1 << 9    /* the leaf has `reader` and perhaps `writer`, not get and set */
 };
 /* In the flags: a number by which nodes with the same functions differ, below 2^16 (ctl_arg()). */
 #define CTL_ARG_SHIFT 16
@@ -94,7 +94,8 @@ typedef struct {
 	size_t *oldlenp;
 	void *newp;
 	size_t newlen;
-	const struct ctl_node_s *leaf; /* or the directory, of a field or list item */
+	/* the leaf; for a field or list item, which has no node, the directory that contains it */
+	const struct ctl_node_s *leaf;
 } ctl_call_t;
 
 /*
@@ -122,7 +123,7 @@ typedef union {
 	ssize_t (*as_ssize_t)(void);
 	const char *(*as_string)(void);
 } ctl_reader_t;
-/* What sets it. Returns 0 or an errno value. */
+/* What sets the value of a CTL_DIRECT leaf, by its type. Returns 0 or an errno value. */
 typedef union {
 	int (*as_boolean)(bool value);
 	int (*as_uint32_t)(uint32_t value);
@@ -131,8 +132,9 @@ typedef union {
 	int (*as_string)(const char *value);
 } ctl_writer_t;
 /*
- * Returns the struct whose members are the fields of the directory at mib, or NULL (ENOENT). ctl.c
- * calls it with snapshot_mutex held; stats.c that of config.* without, and with mib NULL.
+ * Returns the struct whose members are the fields of the directory `dir`, which is at `mib`; NULL:
+ * there is none, and the call of mallctl fails with ENOENT. ctl.c calls it with snapshot_mutex
+ * held. stats.c calls only the function of config.*, without the lock and with mib NULL.
  */
 typedef const void *ctl_base_fn_t(const struct ctl_node_s *dir, const size_t *mib);
 
@@ -162,7 +164,7 @@ typedef struct ctl_node_s {
 	uint8_t kind;   /* ctl_kind_t */
 	uint8_t type;   /* ctl_type_t of a leaf */
 	uint8_t access; /* ctl_access_t of a leaf */
-	uint8_t size;   /* of CTL_BYTES: bytes; a directory's base() may use it */
+	uint8_t size;   /* bytes of a CTL_BYTES value; in a directory, of use to its base() */
 	/* Flags of the enum above, and CTL_ARG(). */
 	uint32_t flags;
 	/* Number of children, or of rooms for CTL_ROOT. */
@@ -254,12 +256,13 @@ extern const ctl_node_t ctl_root;
 /* Bytes of a value of this type, 0 for CTL_NONE; not for CTL_BYTES, whose size is in the node. */
 size_t ctl_type_size(ctl_type_t type);
 
-/* The number that CTL_ARG() has put into a node's flags; and that of the leaf of a call. */
+/* The number that CTL_ARG() has put into the flags of the node. */
 static inline unsigned
 ctl_node_arg(const ctl_node_t *node) {
 	return node->flags >> CTL_ARG_SHIFT;
 }
 
+/* That number of the leaf of a call. */
 static inline unsigned
 ctl_arg(const ctl_call_t *call) {
 	return ctl_node_arg(call->leaf);

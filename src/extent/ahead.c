@@ -2,8 +2,9 @@
  * Takes runs of retained or newly mapped memory, populates them, and counts bytes and failures.
  * ahead.h explains why and when. Invariant: after one failure no further call of the system is made
  * (threads may race for the first). A run that is being populated is an active extent, owned by the
- * calling thread. The state is atomics; there is no lock. Called by pac.c, piece.c and bases, and
- * ahead_boot() by jemalloc_init.c.
+ * calling thread. Locks: none of its own, the state is atomics; ahead_fill() takes those of the two
+ * caches and of growth, through extent.c. Called by pac.c and piece.c, by bases through
+ * base_populate_hook, and by jemalloc_init.c (ahead_boot()).
  */
 #include "extent/ahead.h"
 
@@ -24,9 +25,9 @@ static struct {
 } ahead;
 
 /*
- * Populates fresh pages; 0 or an errno value. The callers look at nfailures before, so that after
- * the first failure the process populates no more: the kernel is older than 5.14, a filter forbids
- * the call, or there is no memory.
+ * Populates fresh pages; 0 or an errno value. The callers call it only while nfailures is 0, so
+ * that the process populates no more after the first failure: the kernel is older than 5.14, a
+ * filter forbids the call, or there is no memory.
  */
 static int
 ahead_populate(void *addr, size_t size) {
@@ -40,7 +41,7 @@ ahead_populate(void *addr, size_t size) {
 	return 0;
 }
 
-/* An active, committed extent of size to `run` bytes, retained or new; NULL: there is no memory. */
+/* An active, committed extent of at least `size` and at most `run` bytes; NULL: no memory. */
 static edata_t *
 ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 	edata_t *e = ecache_take_upto(src, retained, size, run);
@@ -92,7 +93,10 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 	if (!is_on || ehooks_are_custom(&src->ehooks) || !ahead_try_room()) {
 		return 0;
 	}
-	/* The caller has left dirty extents that are too long (opt_lg_extent_max_active_fit). */
+	/*
+	 * A dirty extent could hold the request, and the caller has left it because it is too long
+	 * (opt_lg_extent_max_active_fit). A run that joins it would be left too.
+	 */
 	if (ecache_is_enough(dirty, size, PAGE)) {
 		return 0;
 	}
@@ -108,7 +112,7 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 	}
 	uint64_t took = nstime_ns_between(start, nstime_monotonic_ns());
 	atomic_store_u64(&ahead.small_ns, (took << LG_MIB) / bytes, MO_RELAXED);
-	/* Purging skips extents that are known to be zero, but these pages are in memory. */
+	/* These pages use memory, and purging must not skip them as it skips zeroed extents. */
 	e->is_zeroed = false;
 	ecache_put(src, dirty, e);
 	return bytes;

@@ -2,9 +2,9 @@
  * The system's page functions as a table of hooks, and the calls of the user's hooks. ehooks.h has
  * the contract. Invariant: a user's hook is called with no lock held and inside the gate, between
  * ehooks_begin() and ehooks_end(). The table and the dss precedence of an arena are atomics; there
- * is no lock. Called by extent.c, pac*.c and purge_batch.c; arena.c, arena_life.c and arenas.c set
- * tables, arena_life.c, arenas.c and mallctl precedences. Programs can read ehooks_system by
- * mallctl, so hooks of the user may call the functions in it.
+ * is no lock. Called by extent.c, pac*.c and purge_batch.c for pages; arena.c, arena_life.c and
+ * pac_life.c set tables; arena_life.c, arenas.c and ctl_arena.c set dss precedences. Programs can
+ * read ehooks_system by mallctl, so hooks of the user may call the functions in it.
  */
 #include "extent/ehooks.h"
 
@@ -32,7 +32,7 @@ static void *
 system_alloc(ehooks_table_t *hooks UNUSED, void *new_addr, size_t size, size_t alignment,
     bool *zero, bool *commit, unsigned arena_ind UNUSED) {
 	void *p = system_pages(new_addr, size, max_zu(alignment, PAGE), commit);
-	/* The system's new pages are zeroed whether or not that was asked for. */
+	/* New pages from the system are zero, even if *zero did not ask for that. */
 	*zero = *zero || p != NULL;
 	return p;
 }
@@ -44,6 +44,7 @@ system_dalloc(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool commit
 	return opt_retain || pages_unmap(addr, size) != 0;
 }
 
+/* If munmap(2) refuses now, later calls that map or unmap pages try again. */
 static void
 system_destroy(ehooks_table_t *hooks UNUSED, void *addr, size_t size, bool committed UNUSED,
     unsigned arena_ind UNUSED) {
@@ -159,16 +160,22 @@ ehooks_has_refused_split(const ehooks_t *h) {
 
 /* ------------------------------------------------------------------ the user's */
 
-/* In tls_s.hook_arena: hooks of several arenas are being called, one inside another. */
+/*
+ * tls_s.hook_arena is 0 if this thread is in no hook, 1 + shown_ind of the arena whose hook it is
+ * in, or this value: a hook of one arena has made the library call a hook of another arena.
+ */
 #define HOOKS_OF_SEVERAL UINT32_MAX
 
-/* What is to be set again after a call. */
+/* What call_end() sets again: the token of ehooks_begin(), and hook_arena before the call. */
 typedef struct {
 	uint32_t token;
 	uint32_t hook_arena;
 } call_t;
 
-/* Called before each call of a user's hook; the result is for call_end(), after it. */
+/*
+ * Called before each call of a user's hook; the result is for call_end(), after the hook. Hooks see
+ * the index shown_ind: that of a hidden arena (of samples) is not known to the user.
+ */
 static call_t
 call_begin(const ehooks_t *h) {
 	struct tls_s *t = tls_get();

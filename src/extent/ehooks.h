@@ -6,8 +6,8 @@
  * arena/arenas.h), and not from the thread's cache: ehooks_begin and ehooks_end, called around each
  * hook, switch that on and off. Functions that return an int return 0 or an errno value. "custom"
  * in a name means hooks that the user has set. The table of an arena is an atomic pointer; there is
- * no lock. Callers: the files of extent/; arena.c, arena_life.c and arenas.c set tables, ctl/ dss
- * precedences; many ask ehooks_are_custom().
+ * no lock. Callers: the files of extent/; arena.c, arena_life.c and pac_life.c set tables;
+ * arena_life.c, arenas.c and ctl_arena.c set dss precedences; many ask ehooks_are_custom().
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H

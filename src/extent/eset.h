@@ -13,7 +13,7 @@
 #include "meta/sz.h"
 #include "util/fb.h"
 
-/* The extents of one page class: of this size or longer, but shorter than the next class. */
+/* The extents of one page class: at least as long as the class, shorter than the next class. */
 typedef struct eset_class_s {
 	ph_t heap; /* by address */
 	atomic_zu_t nextents;
@@ -25,7 +25,7 @@ typedef struct eset_s {
 	fb_word_t used[FB_NWORDS(SC_NPSIZES_MAX)];
 	/* each extent is in one of the two lists, the least recently added first */
 	ql_t lru;
-	/* those of which eset_spare() was 0: purging would break huge pieces; evicted last */
+	/* extents with eset_spare() 0 when added: purging would break huge pieces; evicted last */
 	ql_t lru_held;
 	atomic_zu_t npages; /* of all extents */
 	/* SC_NPSIZES_MAX elements, kept elsewhere because most of them are never touched */
@@ -35,9 +35,10 @@ typedef struct eset_s {
 /* s and classes must be zeroed memory. */
 void eset_init(eset_t *s, eset_class_t *classes);
 /*
- * Size (a multiple of PAGE) and address of an extent in the set change by eset_resize() only. It
- * then counts as added anew. The heaps stay as they are if the class does: what the extent gains
- * belongs to no other one of the set, so none changes its place in the order of addresses.
+ * Size (a multiple of PAGE) and address of an extent in the set change by eset_resize() only. The
+ * extent then counts as added anew. If its class stays the same, it keeps its place in the heap:
+ * the old and the new range overlap, and the new one overlaps no other extent of the set, so the
+ * order of addresses is the same.
  */
 void eset_insert(eset_t *s, edata_t *e);
 void eset_remove(eset_t *s, edata_t *e);
@@ -47,24 +48,27 @@ void eset_resize(eset_t *s, edata_t *e, char *addr, size_t size);
  * Finds an extent that can hold size bytes at the given alignment. First the classes in which only
  * some extents may fit, of each at most 24 extents: the class below the request's if size is no
  * class itself, then the request's own class if the alignment is above a page. If none of these
- * extents fits: the lowest extent of the smallest non-empty class in which every extent fits, but
- * none if this class is above 2^lg_max_fit times the size (64: no limit). NULL: none was found; one
- * that was not examined may fit. The extent stays in the set.
+ * extents fits: the extent with the lowest address of the smallest non-empty class in which every
+ * extent fits. NULL if that class is above 2^lg_max_fit times `size` (64: no limit), or if there is
+ * none; an extent that was not examined may fit all the same. The extent stays in the set.
  */
 edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_max_fit);
 
-/* These three take nothing out of the set; NULL: none. First, an extent of the largest class. */
+/* An extent of the largest non-empty class; NULL: the set is empty. It stays in the set. */
 edata_t *eset_largest(const eset_t *s);
-/* The least recently added extent, those in lru_held last. */
+/*
+ * The least recently added extent in `lru`, or, if `lru` is empty, in lru_held; NULL: the set is
+ * empty. It stays in the set.
+ */
 edata_t *eset_oldest(const eset_t *s);
-/* The least recently added extent that is not in lru_held. */
+/* The least recently added extent in `lru`; NULL: `lru` is empty. It stays in the set. */
 edata_t *eset_oldest_spare(const eset_t *s);
 
 /*
  * The part of an extent that can be purged without breaking a huge piece (extent/piece.h) that
  * reaches beyond the extent: all but those ends that are parts of such pieces. Returns its size in
- * bytes, and sets *lead to the bytes before it. 0: there is none, and *lead may be anything. Called
- * by who owns the extent, or holds the lock of the set that it is in.
+ * bytes, and sets *lead to the bytes before it. 0: there is none, and *lead may be anything. The
+ * caller owns the extent, or holds the lock of the set that contains it.
  */
 size_t eset_spare(const edata_t *e, size_t *lead);
 

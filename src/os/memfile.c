@@ -2,6 +2,7 @@
  * Memory files by raw system calls, because not every C library has wrappers for them.
  * memfile.h has the contract. No state besides the caller's memfile_t, no lock. Invariant: a
  * descriptor is closed here only if its device and inode are still those of the memory file.
+ * Called by prof_control.c, prof_handover.c and prof_box.c.
  */
 #include "os/memfile.h"
 
@@ -14,7 +15,7 @@
 
 #include "os/sys.h"
 
-/* Sets the size and seals it: it can neither shrink nor grow, and no seal can be added. */
+/* Sets the size and seals the file: it can neither shrink nor grow, and no seal can be added. */
 static int
 fix_size(int fd, size_t size) {
 	int err = sys_ftruncate(fd, size);

@@ -1,8 +1,9 @@
 /*
  * The contended side of the mutex, its renewal in a forked child, and its counters; mutex.h has the
- * contract. A waiter first spins, then sets MUTEX_WAITERS and sleeps while the word keeps that
- * value. Past the spin loop a thread takes the mutex with MUTEX_WAITERS set, because others may
- * still sleep: so its release may wake nobody, but no wake is ever lost. Called in all threads.
+ * contract. A waiter first spins, then sets MUTEX_WAITERS in the word, and sleeps while the word
+ * keeps that value. A thread that takes the mutex after the spin loop sets MUTEX_WAITERS too,
+ * because others may still sleep. So an unlock may call the kernel although nobody sleeps, but it
+ * never leaves a sleeper without a wake-up. Called in all threads.
  */
 #include "os/mutex.h"
 
@@ -12,15 +13,19 @@
 int64_t opt_mutex_max_spin = 600;
 
 /*
- * Longest sleep in one system call. If a signal handler that interrupts the sleep forks, nobody in
- * the child may be there to wake the thread; after this time it looks whether the owner exists.
+ * Longest sleep in one system call, in ns. A signal handler that interrupts the sleep may fork. In
+ * the child the owner may not exist, so nobody wakes the thread there; after this time the thread
+ * looks whether the owner exists.
  */
 #define MUTEX_SLEEP_NS NSTIME_PER_SEC
 
 static struct {
 	/* The last number assigned to a thread as a lock owner. */
 	atomic_u32_t next_id;
-	/* Owners up to this number, but for the caller, do not exist: see mutex_disown(). 0: all do. */
+	/*
+	 * Owners with a number up to this one do not exist in this process, except the thread that
+	 * called mutex_disown(). 0: all exist.
+	 */
 	atomic_u32_t last_absent;
 } mutex_state;
 
@@ -32,7 +37,7 @@ mutex_id_assign(void) {
 		id &= ~MUTEX_WAITERS;
 	} while (id == 0);
 	assert((id & MUTEX_WAITERS) == 0);
-	/* A signal handler may have assigned another meanwhile; it holds no lock by that any more. */
+	/* A handler may have assigned another number meanwhile; no lock is held by that one now. */
 	tls_get()->lock_id = id;
 	return id;
 }
@@ -104,6 +109,7 @@ mutex_lock_slow(mutex_t *m, uint32_t me) {
 		return;
 	}
 	uint64_t before = nstime_monotonic_ns();
+	/* Threads that wait now, with this one. */
 	uint32_t n_thds = atomic_fetch_add_u32(&m->n_waiting_thds, 1, MO_RELAXED) + 1;
 	sleep_until_got(m, me);
 	mutex_assert_owner(m);

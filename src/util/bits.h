@@ -50,8 +50,9 @@ pow2_ceil_zu(size_t x) {
 }
 
 /*
- * Number of bits that are set: sums neighbouring bits, pairs, then bytes. The builtin would call
- * the compiler's runtime library on x86-64 without the popcnt instruction.
+ * Number of bits that are set. Adds neighbouring bits, then neighbouring sums of 2 bits, then of 4
+ * bits; the multiplication adds the sums of all bytes. The builtin would call the compiler's
+ * runtime library on x86-64 without the popcnt instruction.
  */
 static inline unsigned
 popcount_zu(size_t x) {

@@ -3,8 +3,8 @@
  * A conversion is handled in three steps: read the specification, turn the argument into a prefix
  * and a body, pad both and copy them to the sink. No state, no lock, no allocation; the variable
  * errno and the locale are not used. So it is safe in signal handlers and while the allocator is in
- * any state. Called for messages, statistics, options and parts of dump files (the numbers of those
- * are mostly written by prof_write.c).
+ * any state. Called for messages, statistics, options, paths and numbers of files of the kernel
+ * (os/), and parts of dump files (prof_write.c writes most numbers of dump files itself).
  */
 #include "util/fmt.h"
 
@@ -88,7 +88,7 @@ sink_field(fmt_sink_t *sink, const fmt_spec_t *spec, const char *prefix, size_t 
 	}
 }
 
-/* The width; a larger one than INT_MAX / 2 becomes that, so that it cannot overflow. */
+/* Reads the width. Digits that mean more than INT_MAX / 2 become that, so nothing overflows. */
 static const char *
 spec_read_width(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
 	if (*f == '*') {
@@ -123,7 +123,7 @@ spec_read_len(fmt_spec_t *spec, const char *f) {
 /*
  * Reads a specification; f points behind the percent sign. Returns the position behind the
  * conversion letter, or at the NUL if the format ends early. Takes the arguments of '*', but not
- * the one to convert; for an unknown letter nothing else takes that one.
+ * the one to convert; an unknown letter has no such argument.
  */
 static const char *
 spec_read(fmt_spec_t *spec, const char *f, fmt_args_t *args) {
@@ -262,7 +262,7 @@ digit_value(char c) {
 }
 
 /*
- * Replaces a base of 0 by the one that the text shows. Skips "0x" if the base was 16 or becomes it.
+ * Replaces a base of 0 by the one that the text shows. Skips "0x" if the base is 16 then.
  * "0x" without a digit behind it is the number 0, followed by an x.
  */
 static const char *

@@ -1,14 +1,14 @@
 /*
  * Limits how often automatic profiles are written and how many files stay (prof_keep.h). Limits and
- * counters are atomic words of the process. There is no record of the files: after each profile to
- * which a limit on files applies the directory of the prefix is read again, names and lengths, and
- * the marks in the files too if a limit is reached; before it, only if the prefix has changed or
- * there was no room.
+ * counters are atomic words of the process. There is no record of the files: the directory of the
+ * prefix is read after each profile to which a limit on files applies. That reads names and
+ * lengths, and, if a limit is reached, also the marks in the files. Before such a profile the
+ * directory is read only if the prefix has changed, or if there was no room.
  *
  * Invariant: only a regular file with a name of the prefix, the first line of a profile and the
- * mark of our family is removed; a box never is. Processes of a family that reach the limit at once
- * agree on the files to remove: each removes, in the order of the marks, what is too much in the
- * directory as it saw it. So none of the newest, which are to stay, is removed.
+ * mark of our family is removed; a box is never removed. Processes of a family that reach the limit
+ * at once agree on the files to remove: each removes as many as are too many in the directory that
+ * it has read, in the order of the marks. So none of the newest, which are to stay, is removed.
  *
  * Locks: `scan` is used under the caller's lock prof_dump; the other state is atomic. Called by
  * prof_dump.c before and after each profile and by prof_box.c before a box; for gaps and counters
@@ -46,7 +46,10 @@ const char *const prof_keep_policy_names[] = {"first_peak_last", "newest", NULL}
 /* The text before the mark: the end of the line before, and the key. */
 #define MARK_KEY "\n# jemalloc." PROF_KEEP_MARK "="
 
-/* v[prof_keep_max_files]: number of files that count for it; v[prof_keep_max_bytes]: bytes. */
+/*
+ * v[prof_keep_max_files]: number of the files that count for that limit; v[prof_keep_max_bytes]:
+ * bytes of the files that count for that one.
+ */
 typedef struct {
 	uint64_t v[prof_keep_n];
 } sums_t;
@@ -64,17 +67,18 @@ static struct {
 	/* reported that there is no room, or that a profile is too large; both stay in a child */
 	atomic_b_t has_told;
 	atomic_b_t has_told_large;
-} kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}}; /* if prof_keep_boot() is skipped */
+} kept = {.limits = {{1000}, {100}, {UINT64_C(1) << 30}}}; /* boot without prof_keep_boot() */
 
 /* The directory of the prefix, as look() read it last; used under the lock prof_dump. */
 static LARGE_BSS struct {
 	uint64_t next_ns;     /* monotonic time of the next read if there is no room */
 	/* the limit for which the files in `own` count; prof_keep_n: no mark was read */
 	prof_keep_limit_t listed;
-	bool is_blind;        /* it could not be read: the sums only have what was written since */
+	/* it could not be read; the sums are of the last read, with what this process wrote since */
+	bool is_blind;
 	sums_t all;           /* of all files that count */
-	sums_t others;        /* of these, files that we must not remove; all, if no mark was read */
-	prof_keep_list_t own; /* of these, files of our family */
+	sums_t others;        /* of those that we must not remove; like `all` if no mark was read */
+	prof_keep_list_t own; /* the files of our family that count for the limit `listed` */
 	prof_kept_t found;    /* the file that is looked at */
 	prof_dir_t dir;
 	char head[HEAD_BYTES + 1]; /* its first bytes, as a text */
@@ -202,8 +206,8 @@ prof_keep_try_turn(prof_kind_t kind, uint64_t now_ns, prof_keep_turn_t *turn) {
 }
 
 /*
- * Restores the previous time and not 0, so that the gap since the profile before still has to pass.
- * If another thread has got a permission meanwhile, its time stays.
+ * Restores the time of the permission before this one, and not 0, so that the gap after that still
+ * has to pass. If another thread has got a permission meanwhile, the time of that one stays.
  */
 void
 prof_keep_release(const prof_keep_turn_t *turn) {
@@ -260,7 +264,7 @@ prof_keep_list_drop(prof_keep_list_t *l, size_t i) {
 
 /*
  * Adds n files of a kind, with these bytes in all, to the sums of the limits that apply to the
- * kind. To subtract, both are negative modulo 2^64.
+ * kind. To subtract, pass the negatives of both modulo 2^64.
  */
 static void
 sums_add(sums_t *s, prof_kind_t kind, uint64_t n, uint64_t bytes) {
@@ -376,9 +380,10 @@ limit_find(uint64_t files, uint64_t bytes) {
 }
 
 /*
- * Reads the directory, with the marks if a limit leaves no room for one more file. The sums of the
- * last read, and `bytes`, the length of the file written since, mostly tell that in advance, so one
- * read is enough; otherwise the directory is read a second time. False if it cannot be read.
+ * Reads the directory; also the marks, if a limit leaves no room for one more file. Whether it does
+ * is guessed from the sums of the last read and `bytes`, the length of the file written since. If
+ * the guess was "room" and the read shows that there is none, the directory is read again, with the
+ * marks. False if it cannot be read.
  */
 static bool
 survey(uint64_t bytes) {
@@ -464,7 +469,7 @@ prof_keep_written(prof_kind_t kind, uint64_t bytes) {
 	}
 	while ((limit = limit_find(0, 0)) != prof_keep_n
 	    && (scan.listed == limit || look(limit)) && victims_try_remove(limit)) {
-		scan.listed = prof_keep_n; /* what is still over is looked for again */
+		scan.listed = prof_keep_n; /* look() again if a limit is still exceeded */
 	}
 	if (prof_keep_governs(kind, prof_keep_max_bytes) && is_over(prof_keep_max_bytes, bytes)
 	    && !atomic_exchange_b(&kept.has_told_large, true, MO_RELAXED)) {

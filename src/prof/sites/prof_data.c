@@ -4,11 +4,11 @@
  *
  * Invariant: a site or count gets PROF_DEAD and leaves its table under one hold of its shard's
  * lock. Removed objects collect in the limbo list; a batch of them starts a new pin_epoch and is
- * freed when no thread is pinned in an earlier one. A thread is pinned (td->pinned) while it reads
- * the tables; the pins of a count (PROF_PIN in `live`) only keep it from being swept. Locks: the
- * shards of the two tables; `pass`, held by a dump from the snapshot until all is written and by
- * prof_mark.c while it sets the mark, and only tried by the sweeper; `limbo_mtx`, under which no
- * other lock is taken.
+ * freed when no thread is pinned in an earlier one. There are two kinds of pins. The pin of a
+ * thread (td->pinned), while it reads the tables, keeps removed objects from being freed. A pin of
+ * a count (PROF_PIN in `live`) keeps that count from being removed. Locks: the shards of the two
+ * tables; `pass`, held by a dump from the snapshot until all is written and by prof_mark.c while it
+ * sets the mark, and only tried by the sweeper; `limbo_mtx`, under which no other lock is taken.
  * A thread pushes onto a list with compare-and-swap; only the holder of `pass` removes from it.
  * Called by prof.c for samples, frees, lock statistics and in a forked child, by prof_log.c and
  * prof_recent.c for pins and the places of frees, by prof_snap.c, prof_age.c and prof_dump.c for
@@ -38,7 +38,10 @@
 #define SWEEP_SPARES 256
 /* Least number of objects in the limbo list that become a batch, which then waits to be freed. */
 #define LIMBO_BATCH 64
-/* Reading the pins of all threads takes time, so only every 16th sweep and each reset does it. */
+/*
+ * Removed objects are freed at every 16th sweep, and at each reset; not more often, because that
+ * reads the pins of all threads.
+ */
 #define RECLAIM_EVERY 16
 
 /* More than 2^32 live objects and 2^20 pins fit below the PROF_DEAD mark. */
@@ -62,9 +65,10 @@ static LARGE_BSS struct {
 
 	mutex_t pass;
 	/*
-	 * Where the sweep goes on, under pass: the last site that was swept and stays (NULL: begin at
-	 * the head of the list), the site being swept (NULL: take the next one), and its last count
-	 * that was swept and stays (NULL: begin at the head of its list).
+	 * Where the sweep goes on, under pass. sweep_prev: the last site that was swept and stays
+	 * (NULL: begin at the head of the list). sweep_site: the site being swept (NULL: take the one
+	 * after sweep_prev). sweep_cnt: the last count of sweep_site that was swept and stays (NULL:
+	 * begin at the head of the site's list).
 	 */
 	prof_site_t *sweep_prev;
 	prof_site_t *sweep_site;
@@ -113,12 +117,14 @@ typedef struct {
 	prof_tdata_t *tdata;
 	uint32_t epoch;
 	/*
-	 * As prof_site_t.stamp. Valid with has_stamp: computed for a new site, or to compare with a
-	 * site of the same frames that lies in objects that can be unloaded.
+	 * As prof_site_t.stamp: hash of the loaded objects that contain the frames, 0 if these are
+	 * never unloaded. Computed (has_stamp) only for a new site, or when a site with the same frames
+	 * has a stamp that is not 0.
 	 */
 	uint32_t stamp;
 	bool has_stamp;
-	bool is_last; /* key of the site IMAGE_NO_ROOM, which may use the last memory of a box */
+	/* key of the site IMAGE_NO_ROOM: its objects may use the last bytes of a full box */
+	bool is_last;
 } tables_key_t;
 
 /* ---------------------------------------------------------------- keys */
@@ -212,8 +218,9 @@ cnt_node_is(const prof_node_t *node, const void *key) {
 /* ---------------------------------------------------------------- retiring */
 
 /*
- * Puts what was taken out of a table (site, count, bucket array) onto the limbo list. Readers
- * outside the process, which may stand on it, see first that it is no object now (meta/image.h).
+ * Puts what was taken out of a table (site, count, bucket array) onto the limbo list. A tool may be
+ * reading it from another process; PROF_RETIRED is set before the link changes, so that the tool
+ * sees that it is no object now and does not follow the link (meta/image.h).
  */
 static void
 tables_retire(prof_link_t *link) {
@@ -301,12 +308,13 @@ limbo_reclaim_locked(size_t min) {
 /* ---------------------------------------------------------------- sweeping, all under pass */
 
 /*
- * Whether to remove the count; counts it for this round, and marks an empty one (`live` is 0) idle.
- * A count with sums of all that was allocated stays while these are wanted. An empty count to which
- * nothing can be added any more, because of a reset or because its thread has ended, goes at once.
- * Other empty counts go if nothing was added to them for a round and the previous round found more
- * empty ones than SWEEP_SPARES plus half of all counts. So where objects are freed soon, the next
- * sample finds its count still there.
+ * Whether to remove the count. Adds it to the figures of this round. Only an empty count (`live` is
+ * 0) can be removed, and none with sums of all that was allocated while these are wanted. If
+ * nothing can be added to an empty count any more, because of a reset or because its thread has
+ * ended, the result is true at once. Any other empty count is marked idle at its first visit, and
+ * cnt_try_add() clears the mark. At a later visit of an idle one the result is true if the previous
+ * round found more empty counts than SWEEP_SPARES plus half of all. So where objects are freed
+ * soon, the next sample finds its count still there.
  */
 static bool
 cnt_judge(prof_cnt_t *c) {
@@ -417,7 +425,7 @@ sweep_next_site(void) {
 	return tables.sweep_site;
 }
 
-/* Whether the site must stay, because a delta profile tells what was freed there since the mark. */
+/* Whether the site must stay: its sums at the mark are the base of delta profiles. */
 static bool
 site_has_mark(const prof_site_t *s) {
 	mutex_assert_owner(&tables.pass);
@@ -522,16 +530,17 @@ list_push(atomic_p_t *head, prof_link_t *link) {
 }
 
 /*
- * Zeroed memory for a site or count. Its link leads to itself until list_push(): a reader outside
- * the process may come here by the link of an object that had this memory before, and must not take
- * NULL for the end of its list.
+ * Zeroed memory for a site or count. Its link leads to itself until list_push(). A tool that reads
+ * from another process may come here from a list that contained an object at this address before;
+ * it must not find NULL here, which would mean the end of that list.
  */
 static void *
 key_alloc(const tables_key_t *k, size_t bytes) {
 	prof_link_t *link = unlikely(k->is_last) ? region_alloc_last(bytes) : region_alloc(bytes);
 	if (link != NULL) {
 		__atomic_store_n(&link->next, link, MO_RELAXED);
-		__atomic_thread_fence(MO_RELEASE); /* before the size, which makes it an object */
+		/* Before the caller stores link->bytes; for a tool it is an object from then on. */
+		__atomic_thread_fence(MO_RELEASE);
 	}
 	return link;
 }
@@ -747,7 +756,8 @@ tables_get_other(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t 
  */
 ALWAYS_INLINE prof_cnt_t *
 tables_get(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, uint64_t what) {
-	assert(td->busy || td->frames == NULL); /* no free in a hook writes td->frames now */
+	/* While td->busy is set, a free in a hook of the user does not write to td->frames. */
+	assert(td->busy || td->frames == NULL);
 	bool is_again = bt->stack != 0 && bt->stack == td->last_stack;
 	prof_cnt_t *c = is_again ? last_get(td, rate, what) : NULL;
 	return likely(c != NULL) ? c : tables_get_other(td, bt, rate, what, is_again);
@@ -825,9 +835,9 @@ prof_data_is_current(const prof_cnt_t *c) {
 }
 
 /*
- * Reads `live` first: what the number of objects no longer contains is gone from the sums too. The
- * number may contain a sample that another thread has not added to all sums yet, or has subtracted
- * from some already.
+ * Reads `live` first. A free changes it last, so a sample that is not in the number of objects is
+ * not in the sums either. The number may contain a sample that another thread has not added to all
+ * sums yet, or has subtracted from some already.
  */
 void
 prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *accum) {
@@ -855,7 +865,10 @@ prof_data_is_accum(void) {
 	return atomic_load_b(&tables.is_accum, MO_RELAXED);
 }
 
-/* Stores the epoch in the root; of several resets at once the last to check stores the latest. */
+/*
+ * Stores the epoch in the root. If several threads reset at once, each repeats until the epoch has
+ * not changed while it stored, so that the root has the latest one at the end.
+ */
 static void
 epoch_tell(void) {
 	uint32_t epoch;

@@ -1,8 +1,8 @@
 /*
- * The numbers that a profile prints for sums over samples. The library (prof_dump.c for the printed
- * numbers, prof_data.c, prof_snap.c and others for the sums) and the tools of bin/client/, which
- * print the same profile from the tables of another process, both use this; it needs only headers
- * without library state. Pure functions, no locks.
+ * The numbers that a profile prints for sums over samples. Pure functions, no locks, no state.
+ * In the library prof_dump.c calls prof_printed(); prof_data.c, prof_snap.c and others make the
+ * sums. The tools of bin/client/ print the same profile from the tables of another process by these
+ * functions, so this header includes only headers without state of the library.
  */
 #ifndef PROF_PRINTED_H
 #define PROF_PRINTED_H
@@ -57,7 +57,7 @@ prof_round_clamped(double x, double threshold) {
 	return whole + (x - (double)whole >= threshold ? 1 : 0);
 }
 
-/* A fraction so near to 0 or 1 is an error of arithmetic, and is rounded away. */
+/* A fraction below this, or from 1 minus this on, is an error of arithmetic: rounded to nearest. */
 #define PROF_NEARLY_WHOLE (1.0 / 1024)
 
 /*
@@ -72,13 +72,13 @@ prof_round_threshold(const prof_counts_t *c) {
 }
 
 /*
- * Computes the numbers to print, so that a reader that scales them with the rate in the header
- * (mean bytes between samples, > 0) gets the estimates back, but for rounding; is_raw: the numbers
- * of the samples themselves. Where object sizes are mixed the number of objects is not a whole
- * number, and lies just above the number of samples. It is rounded up pseudo-randomly, as often as
- * its fraction says, because otherwise all sites with few samples would be printed too small. Equal
- * counts print equally. Where any sum is 0, as while a sample is being added, 0 and 0; else both
- * are at least 1.
+ * Computes the numbers to print. A reader that scales them with header_rate (mean bytes between
+ * samples, > 0) gets the estimates back, but for rounding. is_raw: the numbers are those of the
+ * samples themselves. If a site has objects of several sizes, the number of objects before rounding
+ * lies just above the number of samples. It is rounded up or down pseudo-randomly, up with its
+ * fraction as probability, because rounding to nearest would print all sites with few samples too
+ * small. Equal counts print equally. If any sum is 0, which happens while a thread adds a sample,
+ * both numbers are 0; otherwise both are at least 1.
  */
 static inline void
 prof_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t *objs,
