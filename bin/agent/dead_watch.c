@@ -2,8 +2,9 @@
  * Holds the boxes of the living (dead.h: a box is a memory file with the tables of a process's
  * profiler; to hold it is to keep it open). The threads of lookers (watch.c) and jobs (scrape.c)
  * call dead_look() for a process that they have open (jeprof_target_t); it lists the process if
- * that has a box. A thread waits for the ends of listed processes, by their pidfds, and keeps what
- * is known of them then (dead_store.c).
+ * that has a box, and drops it from the list if the listed box is no longer its box. A thread waits
+ * for the ends of listed processes, by their pidfds, and then keeps what is known of them
+ * (dead_store.c).
  *
  * A process that calls exec has no box any more, though it lives on. The library has an exclusive
  * lock (flock) on the file of a box while the process has it open or mapped, so the thread checks
@@ -37,10 +38,11 @@
 
 enum {
 	/*
-	 * At most so many elements with an open box (up to 3 descriptors each), and as many without one
-	 * (1 descriptor each). While so many boxes are open, dead_look() adds none of either kind.
-	 * Elements without a box are bounded too: beyond, each look opens a pidfd in vain. Fewer of
-	 * both (held_most) if the system permits fewer descriptors.
+	 * At most so many elements with an open box (up to 3 descriptors each: box, pidfd, root), and
+	 * as many without one (a pidfd each). While so many boxes are open, dead_look() adds no element
+	 * of either kind. While there are so many elements without a box, a look at one more such
+	 * process opens its pidfd and closes it again. If the system permits fewer descriptors, both
+	 * limits are lower (held_most).
 	 */
 	HELD_MOST = 512,
 	HELD_DESCRIPTORS = 3 + 1, /* for one element of each kind */
@@ -57,8 +59,8 @@ typedef struct held_s {
 	uint64_t start;      /* clock ticks from boot to its start; with the pid its identity */
 	uint64_t opened;     /* when the process opened its box, ns since 1970 */
 	/*
-	 * descriptor of the box; -1: none, because the box is no memory file, or may not be opened.
-	 * Such an element is there only so that later looks do not search for its box again.
+	 * descriptor of the box; -1: none, because the box is no memory file or may not be opened. Then
+	 * the element is there only so that later looks do not search for the box again.
 	 */
 	int box;
 	bool is_locked;      /* the library held a lock on the box when it was opened here */
@@ -71,8 +73,9 @@ typedef struct held_s {
 	labels_t labels;
 	uint64_t limit;      /* of memory of its cgroup, bytes; UINT64_MAX: none, or not known */
 	/*
-	 * counts of the out-of-memory kills, in its cgroup and on the machine, that did not end it:
-	 * those before it was last seen alive, and those that ended another process of this list
+	 * numbers of out-of-memory kills, in its cgroup and on the machine, that did not end it: as
+	 * read when it was last seen alive, and raised by spend_kill() for a kill that has ended
+	 * another process of the list
 	 */
 	kills_t kills;
 	struct held_s *next;
@@ -81,7 +84,7 @@ typedef struct held_s {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
 static unsigned held_most = HELD_MOST; /* only main() changes it, before there are threads */
-static unsigned counts_of[2]; /* its elements with box < 0; with an open box */
+static unsigned counts_of[2]; /* elements of the list: [0] without an open box, [1] with one */
 static uint64_t number; /* of the element that put_in() got last */
 /* an epoll of the pidfds, made before lookers run, so read without lock; -1: none */
 static int waiter = -1;
@@ -270,10 +273,10 @@ raise_kills(kills_t *kills, const kills_t *seen) {
 }
 
 /*
- * Whether the list has the box that the process opened at the time `opened` (ns since 1970; 0,
- * which no element has: the process has no box now, or is ending). If so, notes the kills in its
- * cgroup and on the machine so far, if it lives. Sets *other to whether the list has another box of
- * the process.
+ * Whether the list has the box that the process opened at the time `opened`, in ns since 1970. 0:
+ * the process has no box now, or is ending; no element has this time. If the list has it and the
+ * process lives, notes the kills in its cgroup and on the machine so far. Sets *other to whether
+ * the list has another box of the process.
  */
 static bool
 note_kills(const jeprof_target_t *t, uint64_t opened, bool *other) {
@@ -313,10 +316,14 @@ dead_look(const jeprof_target_t *t) {
 		return;
 	}
 	figures_t f;
-	/* Its box must be kept if it is ending: then its memory is gone, so `opened` is 0 too. */
+	/*
+	 * The box of a process that is ending must be kept. Its memory is gone then, so that `opened`
+	 * and f.rss are 0.
+	 */
 	if (!read_usage(t->pid, t->start, &f) || (opened == 0 && f.rss == 0)) {
 		return;
 	}
+	/* It lives, and has no box now or another one: the listed one is of no use any more. */
 	held_t *h = has_other ? take_out(t->pid, t->start) : NULL;
 	if (h != NULL) {
 		free_held(h);
@@ -329,9 +336,9 @@ dead_look(const jeprof_target_t *t) {
 /* ---- the end ---- */
 
 /*
- * An out-of-memory kill has ended `dead`. It must not explain the ends of others too, so their
- * counters are raised to the number that includes it. They are not increased by one: note_kills()
- * has counted this kill already for a process that was seen alive after it.
+ * An out-of-memory kill has ended `dead`. So that it does not explain the ends of others too,
+ * raises their counters to the number that includes this kill. They are not increased by one,
+ * because note_kills() has counted this kill already for a process that was seen alive after it.
  */
 static void
 spend_kill(const held_t *dead) {
@@ -348,7 +355,7 @@ spend_kill(const held_t *dead) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* Removes the record of the process from the table now; a round over /proc would do it later. */
+/* Removes the record of the process from the table now, before a round over /proc does it. */
 static void
 forget_process(const held_t *h) {
 	table_lock();

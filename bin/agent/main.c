@@ -5,10 +5,10 @@
  * Threads: this one, once per second, begins rounds over /proc, begins the profiles that are due
  * for --push (push.c), and looks for threads, requests and connections that are late; one of
  * libmicrohttpd serves connections (server.c); several read the state of processes (watch.c); each
- * job, such as a profile, has one of its own (scrape.c); one waits for the ends of processes
- * (dead_watch.c), and expires what is kept of them; none with --blackbox off and no --cache; one
- * sends profiles (push.c; only with --push). They share the table of processes (table.h), whose
- * lock memory_give_back() takes.
+ * job, such as a profile, has one of its own (scrape.c); one waits for the ends of processes, and
+ * expires what is kept of them (dead_watch.c; not with --blackbox off and no --cache); one sends
+ * profiles (push.c; only with --push). They share the table of processes (table.h). Lock: the
+ * table's, which in this file only memory_give_back() takes.
  * Invariant: all input of processes and clients is checked, and no process or client makes another
  * one wait without a time limit.
  */
@@ -34,11 +34,11 @@
 
 enum {
 	TICK_MS = 1000,        /* between two turns of the loop of main() */
-	KEPT_BYTES = 32 << 20, /* freed memory that an arena keeps; larger blocks are mapped alone */
+	KEPT_BYTES = 32 << 20, /* freed bytes that an arena may keep; larger blocks are mapped alone */
 	KEPT_MS = 60000,       /* from the end of the last job until kept memory is given back */
 	STEP_BYTES = 1 << 20,  /* by which an arena grows beyond what it needs */
 	JOB_DESCRIPTORS = 8,   /* that a job takes, at most: its process, its objects and tables */
-	SPARE_DESCRIPTORS = 128, /* of all else, connections that end among them */
+	SPARE_DESCRIPTORS = 128, /* for everything else, such as connections that are being closed */
 };
 
 static void
@@ -56,7 +56,7 @@ catch_signals(void) {
 		sigaction(SIGHUP, &action, NULL);
 	}
 	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE */
-	sigaction(SIGXFSZ, &ignore, NULL); /* the same with EFBIG */
+	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG */
 }
 
 /*
@@ -85,9 +85,9 @@ cache_choose(void) {
 }
 
 /*
- * Raises the soft limit of descriptors to what the options may take, or else to the hard one. If
- * that is too low, fewer processes and boxes are kept open, as jobs would find no descriptor left
- * and fail; the message has the number of processes only.
+ * Raises the soft limit of descriptors to what the options may take, or else to the hard limit. If
+ * the hard limit is too low, lowers the numbers of processes and of boxes that are kept open,
+ * because jobs would find no descriptor left and fail; the message tells the number of processes.
  */
 static void
 descriptors_raise(void) {

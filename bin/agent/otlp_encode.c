@@ -6,10 +6,10 @@
  *
  * Invariant: entry 0 of each table of the dictionary is empty and stands for "none"; other entries
  * are distinct, and each one that is referred to is written. Within a Profile no two samples have
- * the same stack and attributes. Values are rounded by carry_next(), as in pprof_encode.c. Without
- * memory has_failed of the encoder, its places or a buffer is set, and otlp_encode() fails at its
- * end; pprof.h has its contract. No locks: a profile belongs to one thread. Called by scrape.c and
- * test/agent/convert.c.
+ * the same stack and attributes. Values are rounded by carry_next(), as in pprof_encode.c. If there
+ * is no memory, has_failed is set (in the encoder, its places or a buffer), the rest is made
+ * without what is missing, and otlp_encode() returns ENOMEM at its end (pprof.h has its contract).
+ * No locks: a profile belongs to one thread. Called by scrape.c and test/agent/convert.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -67,12 +67,13 @@ typedef struct pair_s {
 typedef struct encoder_s {
 	const struct pprof_profile *p;
 	places_t places;
-	/* Buffers: the request; messages in it, each inside the one before; packed numbers. */
-	proto_t out, whole, part, inner, packed;
-	proto_t mappings;        /* those of the dictionary, then its other tables too */
+	proto_t out;             /* the request */
+	proto_t whole, part, inner; /* messages in it, each inside the one before */
+	proto_t packed;          /* packed numbers, or the value of an attribute */
+	proto_t mappings;        /* of the dictionary; at last the whole dictionary */
 	uint32_t *mapping;       /* by object: its mapping's number in the dictionary; 0: not written */
 	uint32_t nmappings;      /* numbers used so far */
-	/* Each gives a number to a key; in the dictionary it is one more, as entry 0 is empty. */
+	/* Each numbers its keys from 0; the dictionary's numbers are one more, as entry 0 is empty. */
 	intern_t stacks;         /* key: packed numbers of locations */
 	intern_t attributes;     /* key: a pair_t */
 	intern_t keys;           /* key: a sample_key_t; its number is its index in samples */
@@ -111,8 +112,8 @@ stack_of(encoder_t *e, const site_t *s) {
 }
 
 /*
- * Adds the values of a site to the sample with its stack, thread's name and label. Not called again
- * once has_failed is set: then a key may have a number, but no sample.
+ * Adds the values of a site to the sample with its stack, thread's name and label. Must not be
+ * called again once has_failed is set, because then a key may have a number but no sample.
  */
 static void
 site_add(encoder_t *e, const site_t *s) {
@@ -166,9 +167,9 @@ type_write(encoder_t *e, unsigned field, const char *type, const char *unit) {
 }
 
 /*
- * Writes the identifier of a Profile, 16 bytes: it differs if the type, the time (by 2 ns at least)
- * or the pid (as the process sees itself: those of two containers may be equal) differs, and is
- * never all zero.
+ * Writes the identifier of a Profile, 16 bytes, which are never all zero. Two of them differ if the
+ * type, the time (by at least 2 ns) or the pid differs. The pid is what the process itself sees, so
+ * processes of two containers may have the same.
  */
 static void
 id_write(encoder_t *e, unsigned type) {
@@ -339,7 +340,7 @@ stacks_write(encoder_t *e) {
 	}
 }
 
-/* Strings come last, because the other tables put strings. */
+/* Writes the strings last, because writing the other tables adds strings. */
 static void
 dictionary_write(encoder_t *e) {
 	proto_clear(&e->whole);

@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 /*
- * Counts since the start, and `queued`. A request has the profile of one process; it may take
- * several attempts: after 429, 502 to 504, or no answer, another one follows.
+ * Counts since the start of jeprofd; only `queued` is of this moment. A request has the profile of
+ * one process; it may take several attempts: after 429, 502 to 504, or no answer, another one
+ * follows. A receiver may answer 2xx and say there that it left some Profiles out (`rejected`).
  */
 typedef struct push_figures_s {
 	uint64_t sent;     /* requests that the receiver answered with 2xx */
@@ -23,8 +24,9 @@ typedef struct push_figures_s {
 void push_read(push_figures_t *f);
 
 /*
- * Starts the thread that sends; does nothing without --push. Exits with the reason if there is no
- * thread; a thread without memory says so and ends.
+ * Starts the thread that sends; does nothing without --push. Exits with the reason if the thread
+ * cannot be started. A thread that finds no memory at its begin prints that and ends; then nothing
+ * is pushed.
  */
 void push_start(void);
 

@@ -15,8 +15,9 @@ typedef struct route_s {
 	route_place_t place;
 	bool is_post;         /* the path is for POST, otherwise for GET and HEAD */
 	/*
-	 * pid is set for all places below /p/, key for those below /dead/KEY. A place_job has the other
-	 * fields too, but for is_packed, push_again_ms, is_own and root, which stay 0.
+	 * pid is set for all places below /p/, key for those below /dead/KEY. For a place_job the other
+	 * fields of order_t (scrape.h) are set too, but for is_packed, push_again_ms, is_own and root,
+	 * which stay 0.
 	 */
 	order_t order;
 	unsigned given;       /* a bit for each argument seen so far: finds those given twice */
@@ -25,15 +26,17 @@ typedef struct route_s {
 } route_t;
 
 /*
- * Clears *r and parses the path, without unescaping it or resolving "..". A path that is none of
- * the places is a fault: 400 if it begins with "/p/" and no number follows, otherwise 404. The key
- * behind "/dead/" is any text of DEAD_KEY_BYTES, even "..": it is only compared with kept ones.
+ * Clears *r and parses the path, without unescaping it or resolving "..". Sets a fault if there is
+ * no such place: 400 if the path begins with "/p/" and no number follows, otherwise 404. The key
+ * behind "/dead/" may be any text, shorter than DEAD_KEY, of the characters in DEAD_KEY_BYTES, even
+ * "..", because it is only compared with the keys of the dead that are kept.
  */
 void route_path(const char *path, route_t *r);
 
 /*
- * Parses one argument of the query; value may be NULL. An argument that the path does not take, one
- * given twice, and a value that is not allowed are faults (400).
+ * Parses one argument of the query. value is NULL if the argument has no '='; it then counts as "".
+ * Sets a fault (400) if the path does not take the argument, if it was given before, or if the
+ * value is not allowed.
  */
 void route_argument(const char *key, const char *value, route_t *r);
 

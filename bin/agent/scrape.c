@@ -4,21 +4,23 @@
  * for a mark) of a process that is not profiling starts a session with a time limit, a lease (not
  * with --passive); each later scrape extends the limit, so profiling ends by itself some intervals
  * after the last scrape. A delta shows what changed: either between two profiles, between which its
- * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark). A
- * profile that is no delta is read from the memory of the process (jeprof_image_t) if that does not
- * answer, as it is stopped or hangs; the profile says so, by kind=outside.
+ * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark). If
+ * the process does not answer, because it is stopped or hangs, a profile that is no delta is made
+ * from its memory (jeprof_image_t); such a profile says kind=outside.
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
- * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job in the list
- * runs unless it sleeps, also after scrape_tick() has answered it. A job is started only if fewer
- * than options.scrapes_max run (a delta that wakes up may exceed that) and, if it will sleep, fewer
- * than DELTAS_MOST such jobs are in the list. So that processes that block their readers cannot
- * stop all others, a job asks its process only if the jobs that run for processes of the same
- * effective uid, itself included, are at most half of options.scrapes_max, rounded up (no such
- * limit for uid 0, nor if that option is 1), and at most PER_PROCESS run for this process; else its
- * answer is 503. Locks: `lock` protects the list of jobs and the fields of a job that say so;
- * done() is called under it. It is never held together with the table's lock. Called by server.c,
- * push.c, dead_watch.c and main.c; answer_line() also by dead_profile.c.
+ * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job is in the list
+ * until its thread is done, also after scrape_tick() has answered it, and counts there as running
+ * unless it sleeps. Limits, beyond which the answer is 503:
+ * - a job is started only if fewer than options.scrapes_max run (a delta that wakes up may exceed
+ *   that) and, if it will sleep, fewer than DELTAS_MOST such jobs are in the list;
+ * - a job asks its process only if, itself included, at most PER_PROCESS jobs run for the process,
+ *   and at most half of options.scrapes_max, rounded up, for all processes of that effective uid
+ *   (there is no such limit for uid 0, or if that option is 1). So the processes of one user that
+ *   block their readers cannot keep jobs for others out.
+ * Locks: `lock` protects the list of jobs and the fields of a job that say so; done() is called
+ * under it. It is never held together with the table's lock. Called by server.c, push.c,
+ * dead_watch.c and main.c; answer_line() also by dead_profile.c.
  */
 #include "scrape.h"
 
@@ -48,15 +50,15 @@ enum {
 };
 
 /*
- * Under `lock`: done, is_over, uid, has_uid, is_sleeping and next. What else changes belongs to the
- * job's thread.
+ * Under `lock`: done, is_over, uid, has_uid, is_sleeping and next. order, arg, begin_ms and
+ * deadline_ms do not change. The other fields belong to the job's thread.
  */
 typedef struct job_s {
-	order_t order;           /* does not change */
+	order_t order;           /* what is to be done */
 	done_t *done;            /* NULL: scrape_tick has answered already */
 	bool is_over;            /* its answer is there and counted: no deadline any more */
 	void *arg;               /* of done */
-	int64_t begin_ms;        /* on the monotonic clock, as is the deadline; neither changes */
+	int64_t begin_ms;        /* on the monotonic clock, as is the deadline */
 	int64_t deadline_ms;
 	unsigned uid;            /* effective user of the process, if has_uid */
 	bool has_uid;
@@ -168,9 +170,9 @@ answer_already(job_t *j) {
 }
 
 /*
- * Time limit of a lease, in seconds from now: LEASE_INTERVALS times --interval, of a push times the
- * time until the next one if that is longer, rounded up, plus the seconds that this job sleeps if
- * it is a delta.
+ * Time limit of a lease, in seconds from now, rounded up: LEASE_INTERVALS times --interval. For a
+ * push the time until the next push of the process counts instead of --interval, if it is longer. A
+ * delta adds the seconds that it sleeps.
  */
 static uint64_t
 lease_seconds(const job_t *j) {
@@ -202,9 +204,9 @@ count_session(lack_t lack) {
 }
 
 /*
- * Records the session with this number as started by this jeprofd, and counts it. With is_pending
- * the process has not read the start yet, so nothing has begun, and the number is a guess, the
- * number of the last session plus 1; confirm_pending_lease() checks it, and counts it then.
+ * Records the session with this number as started by this jeprofd, and counts it. If is_pending,
+ * the process has not read the start yet: no session has begun, and the number is a guess, that of
+ * the last session plus 1. confirm_pending_lease() checks this guess later, and counts the session.
  */
 static void
 note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) {
@@ -220,11 +222,10 @@ note_session(job_t *j, uint64_t session, const start_t *start, bool is_pending) 
 }
 
 /*
- * Called when the process is idle, so that it reads the start only at its next allocation. Leaves
- * the start in the mailbox, or takes it back if another one, of any client or of an earlier job,
- * is pending there. The start of a lease becomes void if the process has not read it within
- * start->seconds: then the next scrape leaves another one. Answers 503 and returns EAGAIN in both
- * cases.
+ * Called when the process is idle, so that it reads the start only at its next allocation. If an
+ * earlier start, of any client or of another job, is pending in the mailbox, takes ours back; else
+ * leaves ours there. The start of a lease becomes void if the process has not read it within
+ * start->seconds; the next scrape then leaves another one. Always answers 503 and returns EAGAIN.
  */
 static int
 leave_start(job_t *j, const start_t *start) {
@@ -253,10 +254,11 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
  * Asks the process to start a session. Options: accum:true counts what has been freed too;
  * final:false, for a lease, has the end of the session write no profile into the process's
  * directory; blackbox has the profiler keep its tables in a box, a memory file that jeprofd reads
- * when the process has ended (dead.h). If the process refuses because its older library does not
- * know an option, or there is no room for a box, asks again without the box, and then without accum
- * and final. A process that may end by making a box (jeprof_check_box) is asked for none. Sets
- * j->lack. 0 or an errno of ask(); *reply may be a refusal.
+ * when the process has ended (dead.h). The process may refuse because its older library does not
+ * know an option, or because there is no room for a box: then it is asked a second time, without
+ * the box, and if it refuses that too a third time, without accum and final. A process that may end
+ * by making a box (jeprof_check_box) is asked for none. Sets j->lack. 0 or an errno of ask();
+ * *reply may be a refusal.
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
@@ -330,7 +332,7 @@ confirm_pending_lease(job_t *j) {
 	table_lock();
 	lease_t *lease = &j->proc->lease;
 	bool is_ours = is_told && strtoull(value, NULL, 10) == lease->pending_rate;
-	/* Another job may have done this meanwhile. */
+	/* 0: another job has confirmed the lease since renew_lease() copied it. */
 	if (is_ours && lease->pending_rate != 0) {
 		count_session(lease->lack);
 	}
@@ -574,7 +576,8 @@ convert(job_t *j, const jeprof_reply_t *now, const char *before, size_t before_b
 
 /*
  * Whether the process itself is to subtract what it had at the mark. It remembers only what was
- * live; so for allocs and OTLP jeprofd subtracts the profile that it kept, if there is one.
+ * live then. So for allocs, and for OTLP, which has allocations too, jeprofd subtracts the profile
+ * that it kept at the mark (proc->mark); if it kept none, the process subtracts nevertheless.
  */
 static bool
 is_own_delta(job_t *j) {
@@ -761,8 +764,9 @@ run_stop(job_t *j) {
 
 /*
  * Keeps now->profile in the record (proc->mark), in place of that of an older mark. If it exceeds
- * MARK_MOST or MARKS_MOST, frees it and returns false; then the older one stays, but if the process
- * itself remembers the new moment (is_own), the older one is freed too and none is kept.
+ * MARK_MOST or MARKS_MOST, frees it and returns false. In that case the older profile stays, unless
+ * the process itself remembers the new moment (is_own): then it is freed too, because it does not
+ * belong to the mark of the process.
  */
 static bool
 try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
@@ -785,8 +789,8 @@ try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
 }
 
 /*
- * The process remembers this moment, but there is no profile of it: one that is kept is of an older
- * moment, so it goes.
+ * Notes that the process remembers this moment, of which jeprofd has no profile. Frees the profile
+ * that is kept, if there is one, because it is of an older moment.
  */
 static void
 note_own_mark(job_t *j) {

@@ -9,11 +9,14 @@
 #pragma once
 #include "table.h"
 
-/* Profiles, of what lives and of all allocated; POST /start, /stop, /mark; profile of the dead. */
+/*
+ * job_heap, job_allocs: a profile of what is live, of all that was allocated. job_start, job_stop,
+ * job_mark: those of POST. job_dead: the profile of a process that has ended.
+ */
 typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark, job_dead } job_kind_t;
 
 enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its NUL */
-#define DEAD_KEY_BYTES "0123456789TZ." /* which bytes a key has */
+#define DEAD_KEY_BYTES "0123456789TZ." /* the characters that a key may have */
 
 /* The HTTP answer to a request. */
 typedef struct answer_s {
@@ -34,17 +37,21 @@ typedef struct order_s {
 	unsigned seconds;
 	uint64_t rate;        /* of job_start: mean bytes between two samples; 0: that of --rate */
 	bool is_raw;          /* the library's text (heap_v2) instead of pprof's profile.proto */
-	bool has_ages;        /* live bytes are told by age (?ages=1), which the page shows */
+	bool has_ages;        /* the profile tells live bytes by age (?ages=1); the page asks for it */
 	bool is_otlp;         /* OTLP instead of profile.proto */
 	bool is_packed;       /* OTLP: gzipped, as push.c sends it */
-	/* of push.c, which tries again: ms until the next one of this process is begun; else 0 */
+	/*
+	 * not 0: push.c has ordered it: ms until it orders the next profile of this process. It tries
+	 * again if the job is not started, so such a refusal is not counted.
+	 */
 	uint64_t push_again_ms;
 	bool is_since_mark;   /* the difference from the mark, the moment of the last job_mark */
-	bool is_own;          /* nobody has asked for it but jeprofd: it is in no count of scrapes */
+	bool is_own;          /* jeprofd itself has ordered it: it is in no count of scrapes */
 	char key[DEAD_KEY];   /* of a job_dead, instead of the pid */
 	/*
-	 * of a job_dead: descriptor of the root directory of its process, closed by the job; 0: none,
-	 * files with names are looked for below our root
+	 * of a job_dead: descriptor of the root directory of its process, which the job closes; 0:
+	 * there is none, and the files that have the names of symbols are looked for below jeprofd's
+	 * own root
 	 */
 	int root;
 } order_t;

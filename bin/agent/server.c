@@ -10,8 +10,9 @@
  * one that has been sending its request for longest, else reading its answer for longest, but never
  * the newest.
  * Locks: conns_lock protects the list of connections. answers_lock is held where a connection is
- * suspended, and where its answer is stored and it is resumed; libmicrohttpd calls on_request()
- * only after that, which therefore reads the answer without it. The two are never held together.
+ * suspended, and where its answer is stored and the connection is resumed. on_request() reads the
+ * answer without it, because libmicrohttpd calls it again only after the connection was resumed.
+ * The two locks are never held together.
  * on_done() runs under scrape.c's lock of the list of jobs, unless begin_job() calls it. Called by
  * main.c.
  */
@@ -38,14 +39,15 @@ enum {
 	PATH_MOST = 512,         /* bytes */
 	BODY_MOST = 4096,        /* bytes, which are discarded; the answer to a longer one is 413 */
 	/*
-	 * bytes of a body that are read; beyond, the connection is closed. More than BODY_MOST, as a
-	 * connection that is closed before the end of the body may lose the answer.
+	 * bytes of a body that are read; if there are more, the connection is closed. This is more than
+	 * BODY_MOST, because a client may lose the answer 413 if the connection is closed while it
+	 * still sends the body.
 	 */
 	DISCARDED_MOST = 1 << 20,
 	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
 	READING_MS = 30000,      /* time for a client to send a request, idle time before it included */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
-	DRAIN_MS = 1000,         /* time for all clients to read the last answers, when jeprofd ends */
+	DRAIN_MS = 1000,         /* server_drain() waits so long for clients to read their answers */
 	SPARE_CONNECTIONS = 64,  /* above connections_max, for those shut down but not yet closed */
 };
 
@@ -62,7 +64,10 @@ typedef struct conn_s {
 	struct conn_s *previous;
 } conn_t;
 
-/* A request, to the end of its answer. Of the server's thread; while suspended, of on_done(). */
+/*
+ * A request, to the end of its answer. Only the server's thread uses it; while the connection is
+ * suspended, only on_done() does.
+ */
 typedef struct request_s {
 	struct MHD_Connection *connection;
 	route_t route;
@@ -257,8 +262,9 @@ has_token(request_t *q) {
 }
 
 /*
- * Whether a page of another server makes the request: on a path for POST by a form, or for another
- * job, which may start a session, without a click of the user, as an image does.
+ * Whether a page of another server makes this request for a job. Any such page counts if the path
+ * is for POST. The other jobs may start a session too; there the page counts only if it asks
+ * without a click of the user, as by an image, because a user may follow a link from elsewhere.
  */
 static bool
 is_of_foreign_page(request_t *q) {
@@ -274,11 +280,11 @@ is_of_foreign_page(request_t *q) {
 }
 
 /*
- * Checks the token, and that no foreign web page in a local browser makes the request: neither by a
- * host name that its owner resolves to this machine (DNS rebinding; only if no token is needed and
- * the address is a loopback one), nor as is_of_foreign_page() tells. On a path for POST also checks
- * --allow-control, whatever the method is. If one of them fails, sets q->answer to the refusal and
- * returns false.
+ * Checks the token, and that no foreign web page in a local browser makes the request. A page may
+ * do so by a host name that its owner lets resolve to this machine (DNS rebinding); this is checked
+ * only if no token is needed and the server listens on a loopback address. is_of_foreign_page()
+ * finds the other ways. On a path for POST also checks --allow-control, whatever the method is. If
+ * a check fails, sets q->answer to the refusal and returns false.
  */
 static bool
 may_ask(request_t *q) {
@@ -485,8 +491,9 @@ parse_request(request_t *q, const char *path, const char *method) {
 }
 
 /*
- * Sets q->answer to a refusal if the request had a body that is too long, or one with a path for
- * POST, whose arguments its client may have put there.
+ * Sets q->answer to a refusal if the body of the request was too long, or if the path is for POST
+ * and there was a body: the client may have put the arguments there, but only those behind the
+ * path are read.
  */
 static void
 refuse_body(request_t *q) {

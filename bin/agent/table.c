@@ -1,13 +1,13 @@
 /*
  * The table of processes (table.h): a hash table of CHAINS chains by pid. Invariant: a record is in
- * a chain or is_gone. One that is gone is freed by the first call of table_remove() or
- * table_release() that finds it without a holder (a job) and not is_busy. A looker, a thread of
- * watch.c that reads processes, has the record while it is_busy; to free one that is gone it clears
- * is_busy, raises `holders` and calls table_release(). One mutex protects all of it and `counts`.
+ * a chain or is_gone. table_remove() and table_release() free a record that is gone if no job holds
+ * it (`holders` is 0) and no looker has it. A looker is a thread of watch.c that reads processes;
+ * it has the record while that is_busy. If the record is gone when its look ends, the looker clears
+ * is_busy, raises `holders` and calls table_release(). One mutex protects the table and `counts`.
  * Nothing is done under it that a watched process could make wait: jeprof_close() only closes a
- * descriptor here, as lookers take their requests back (jeprof_manner_return). watch.c adds and
- * removes records, dead_watch.c removes those of processes that ended; scrape.c, push.c, metrics.c,
- * targets.c and pages.c use them; main.c and server.c use the counts.
+ * descriptor here, because lookers leave no request in a mailbox (jeprof_manner_return). watch.c
+ * adds and removes records, dead_watch.c removes those of processes that ended; scrape.c, push.c,
+ * metrics.c, targets.c and pages.c use them; main.c and server.c use only the counts.
  */
 #include "table.h"
 
@@ -43,7 +43,7 @@ static size_t records;
 static struct {
 	proc_t **at;
 	size_t count;
-	size_t room; /* with a record, more than `records`, as a list ends with NULL */
+	size_t room; /* more than `records` once there is one, because NULL ends the list */
 } sorted;
 
 void

@@ -4,10 +4,11 @@
  * requests read it, and jobs (scrape.c) keep the lease and the mark of a process in it. Invariant:
  * records are read and changed only under the table's lock, but for the fields that belong to a
  * looker, and nothing that a process can hold up is done under that lock. A record is found by pid.
- * If the inode number of /proc/PID has changed, the start time is read; if that has changed too,
- * the pid belongs to another process by now, and the record is replaced. One that was removed from
- * the table is freed when no job holds it and no looker works on it any more. Used by watch.c,
- * dead_watch.c, scrape.c, push.c, the files that write answers (tell.h), server.c and main.c.
+ * If the inode number of /proc/PID has changed, the start time of the process is read; if this is
+ * not that of the record, another process has got the pid, and the record is replaced. A record
+ * that was removed is freed when no job holds it and no looker works on it any more. Used by
+ * watch.c, dead_watch.c, scrape.c, push.c, the files that write answers (tell.h), server.c and
+ * main.c.
  */
 #pragma once
 #include "agent.h"
@@ -24,7 +25,8 @@ typedef struct labels_s {
 	char container_id[80];    /* hex, "": none */
 	char unit[128];           /* of systemd, "": none */
 	char user[64];            /* name, or uid in digits */
-	char service[128];        /* unit without ".service", if that is one and no user@, else comm */
+	/* unit without ".service"; comm if unit does not end so, or begins with "user@" */
+	char service[128];
 	uint64_t started;         /* seconds since 1970 */
 } labels_t;
 
@@ -40,7 +42,7 @@ typedef struct figures_s {
 	uint64_t rss;             /* resident memory of the process, bytes */
 	/* bytes of rss that are code and mapped files; set only where is_elsewhere() (elsewhere.h) */
 	uint64_t rss_shared;
-	/* the heap beside malloc's that it may have, as 1 + index in page_heaps; 0: not known */
+	/* 1 + index in page_heaps of the heap that it may have beside malloc's; 0: not known */
 	unsigned heap;
 	uint64_t threads;
 	uint64_t cgroup_current;  /* bytes */
@@ -65,16 +67,17 @@ typedef struct lease_s {
 	uint64_t session;         /* its number; 0: none is ours */
 	bool is_renewed;          /* a scrape started it, so each scrape extends its time limit */
 	lack_t lack;              /* lack_none also if no box was wanted */
-	/* 0, or while the process has not answered our start its sampling interval in bytes */
+	/* sampling interval (bytes) of our start while the process has not answered that; else 0 */
 	uint64_t pending_rate;
 	/* if is_renewed: end of the limit that was last asked for (monotonic ms); never moved back */
 	int64_t until_ms;
 } lease_t;
 
 /*
- * unknown: not looked at yet. foreign: not served: without the library, or not opened for another
- * reason than access (one too many for --max-processes; no descriptor or memory left). denied: not
- * readable by this jeprofd, even if the process has a control directory. ours: with the library.
+ * unknown: not looked at yet. ours: it runs the library and is served. denied: this jeprofd may not
+ * read it, even if it has a control directory. foreign: not served, because it does not run the
+ * library; or because it may be read but was not opened (--max-processes is reached, there is no
+ * descriptor or memory left, or requests could reach it by its control directory only).
  */
 typedef enum { kind_unknown, kind_foreign, kind_denied, kind_ours } proc_kind_t;
 
@@ -92,16 +95,16 @@ typedef struct proc_s {
 	int64_t search_again_ms;  /* earliest time of the next search for figures.heap */
 	/* Under the lock. */
 	proc_kind_t kind;
-	uint64_t start;           /* clock ticks from boot to its start; set with the labels */
-	unsigned uid;             /* effective; set with the labels */
+	uint64_t start;           /* clock ticks from boot to its start; 0 while labels is NULL */
+	unsigned uid;             /* effective; 0 while labels is NULL */
 	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
 	bool is_gone;             /* no longer in the table */
 	bool is_seen;             /* by the present round of watch.c, or by a job since the last one */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
 	/*
-	 * NULL until it first runs the library; only its looker writes it, under the lock, and so reads
-	 * it without
+	 * NULL until the process first runs the library. Only the looker that works on the record
+	 * writes it, under the lock; so this looker may read it without the lock.
 	 */
 	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */
@@ -121,16 +124,14 @@ typedef struct proc_s {
 /* Counters of the agent itself; under the lock. */
 typedef struct counts_s {
 	uint64_t requests;        /* to the server */
-	uint64_t jobs;            /* finished */
-	/* jobs that a request or --push asked for */
-	uint64_t scrapes;         /* finished */
-	uint64_t failed;          /* finished, and the status was not 200 */
-	/* not started, of requests only: too many jobs, no memory or thread, or jeprofd ends */
+	uint64_t jobs;            /* finished ones, of any kind */
+	uint64_t scrapes;         /* finished jobs that a request or --push asked for */
+	uint64_t failed;          /* of the scrapes: those whose status was not 200 */
+	double seconds;           /* of the scrapes: from begin to end, with the sleep of deltas */
+	uint64_t bytes;           /* of the scrapes: of the profiles in answers with status 200 */
+	/* jobs that a request, not --push, asked for and that scrape_begin() did not start */
 	uint64_t refused;
-	double seconds;           /* from begin to end of finished ones, with the sleep of deltas */
-	uint64_t bytes;           /* of the profiles in the answers with status 200 */
-	/* all jobs */
-	/* begun; that of a start that was left pending counts when a job finds it running */
+	/* that jobs began; one whose start was left pending counts when a job finds it running */
 	uint64_t sessions;
 	uint64_t lacks[lack_count]; /* those of `sessions`, by what they lack */
 	uint64_t renewed;         /* extensions of leases */

@@ -1,7 +1,7 @@
 /*
  * /targets: the processes that run the library, as a JSON list for HTTP service discovery (http_sd)
  * of Prometheus and compatible scrapers. Each is a target with labels that identify it and paths of
- * its metrics and profiles, so that a scraper needs no relabelling rules for them. Lock: the
+ * its metrics and profiles, so that a scraper needs no relabelling rules to find these. Lock: the
  * table's, taken here for the whole answer. Called by server.c.
  */
 #include "table.h"

@@ -64,7 +64,7 @@ text_add(text_t *t, const char *format, ...) {
 /* The escaped form of an ASCII byte, a constant or in buf; NULL: the byte stays as it is. */
 typedef const char *escape_t(unsigned char c, char buf[8]);
 
-/* Adds the text, its ASCII bytes as escape() says, and '?' for each byte of no valid UTF-8. */
+/* Adds the text: ASCII bytes as escape() says, '?' for each byte that is not valid UTF-8. */
 static void
 add_escaped(text_t *t, const char *from, escape_t *escape) {
 	char buf[8];

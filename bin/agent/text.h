@@ -1,8 +1,9 @@
 /*
  * A text that grows, and the quoting of untrusted strings for JSON, labels of metrics and HTML; in
  * these, bytes that are not valid UTF-8 become '?'. Invariant: text_add() and text_bytes() add all
- * or, without memory, nothing, and set is_cut; the other functions consist of such additions. A
- * text belongs to one thread. Used by the files that write answers of jeprofd.
+ * of their text; or nothing, and then set is_cut (no memory, or too long). The other functions
+ * consist of such additions. A text belongs to one thread, so there is no lock. Used by the files
+ * that write answers of jeprofd.
  */
 #pragma once
 #include <stdbool.h>
@@ -18,7 +19,7 @@ typedef struct text_s {
 __attribute__((format(printf, 2, 3))) void text_add(text_t *t, const char *format, ...);
 void text_bytes(text_t *t, const char *from, size_t length);
 
-/* ---- each of the following adds what its comment says ---- */
+/* ---- each of the following functions adds to the text what its comment describes ---- */
 
 /* A JSON string, with its quotes; '<' is escaped too, for use in <script>. */
 void text_json(text_t *t, const char *from);

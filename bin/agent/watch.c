@@ -2,9 +2,10 @@
  * Finds the processes that run the library, and refreshes their records (watch.h). Each round reads
  * the directory /proc, adds new processes to the table, removes those that have ended, and queues
  * the records that are due for a look, which reads the process. A record is due every
- * options.look_ms if the process runs the library; otherwise after as much time as the record is
- * old (1 s to 5 min), because the process may start another program by exec. Lookers, a few
- * threads, take records from the queue and look at their processes.
+ * options.look_ms if the process runs the library. Other processes may start a program with the
+ * library by exec; they are looked at again when as much time has passed as the record was old at
+ * the last look (1 s to 5 min). Lookers, a few threads, take records from the queue and look at
+ * their processes.
  *
  * Invariant: a record with is_busy is in the queue or belongs to one looker, which works on it
  * without a lock. A process can block the thread that reads it (userfaultfd, its own file system);
@@ -29,13 +30,13 @@
 
 enum {
 	/*
-	 * threads, without those that are blocked: each waits ASK_MS / 2 for each process that is idle,
-	 * of which there may be hundreds
+	 * threads that are not blocked; several, because a look at an idle process takes ASK_MS / 2,
+	 * and there may be hundreds of these
 	 */
 	LOOKERS = 8,
 	LOOKERS_MOST = 32,      /* with those that are blocked */
 	HELD_UP_MS = 5000,      /* a looker whose look lasts longer counts as blocked */
-	ASK_MS = 400,           /* to take a "status" request, and as long again to answer it */
+	ASK_MS = 400,           /* for a process to take a request; as long again for its answer */
 	QUEUE_ROOM = 4096,      /* records; those beyond it wait for the next round */
 	FAILURES_MOST = 8,      /* each failed request doubles the wait, at most this many times */
 	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process that is not ours */
@@ -92,10 +93,11 @@ take_figures(look_t *l, const char *answer) {
 }
 
 /*
- * Asks the process for its figures, unless that is not due, or its heartbeats have not changed
- * since it was last asked: then it has allocated little or nothing. One that is idle (EAGAIN) did
- * not fail; if one refuses, or runs and does not answer, the time until the next request doubles
- * with each failure, up to FAILURES_MOST.
+ * Asks the process for its figures. Does not ask if the next request is not due, or if the number
+ * of its heartbeats is the same as when it was last asked: then it has allocated little or nothing.
+ * The request has failed if the process refuses, or is not idle and does not answer; the time until
+ * the next one doubles with each failure, up to FAILURES_MOST. That it is idle (EAGAIN) is no
+ * failure.
  */
 static void
 ask_figures(proc_t *p, look_t *l, int64_t now) {
@@ -121,8 +123,8 @@ ask_figures(proc_t *p, look_t *l, int64_t now) {
 /*
  * Closes the process if it is open, opens it again and decides its kind: first a probe that only
  * reads, then, if it runs the library, an open that can also write requests. Sets p->target (NULL
- * unless kind_ours) and, besides kind and is_ended, the results only for kind_ours. Without memory
- * does nothing, so the kind stays.
+ * unless kind_ours), kind and is_ended, and for kind_ours the other results too. If there is no
+ * memory, does nothing; l->kind stays as it was.
  */
 static void
 look_anew(proc_t *p, look_t *l) {
@@ -163,9 +165,9 @@ look_anew(proc_t *p, look_t *l) {
 }
 
 /*
- * Reads how much memory is not malloc's, if is_elsewhere() says that it is much, and whose it may
- * be. An object that shows whose may be loaded late: a search without result is repeated, after
- * SEARCH_MS at the earliest.
+ * If is_elsewhere() says that much memory is not malloc's, reads how much it is, and searches for
+ * the heap that may have it. The process may load the shared object that shows this late, so a
+ * search without result is repeated, after SEARCH_MS at the earliest.
  */
 static void
 look_elsewhere(proc_t *p, look_t *l, int64_t now) {
@@ -229,8 +231,8 @@ make_room(proc_t *p) {
 
 /*
  * Copies the results into the record and sets the time of the next look. A process for which there
- * is no room is stored as foreign, and not kept open: no request of ours is in its mailbox then, so
- * closing it touches nothing of it.
+ * is no room is stored as foreign and closed. A look leaves no request in a mailbox, so to close
+ * the process writes nothing into it, which could block under the table's lock.
  */
 static void
 store(proc_t *p, look_t *l, int64_t now) {
@@ -342,9 +344,10 @@ watch_start(void) {
 }
 
 /*
- * Starts a new looker for each that is blocked for HELD_UP_MS. Where that fails, because there are
- * LOOKERS_MOST or the system has no more threads, the blocked one is not written off: it goes on
- * when its look returns, so that LOOKERS threads always stay.
+ * Starts a new looker for each that is blocked for HELD_UP_MS, and writes the blocked one off. If
+ * none can be started, because there are LOOKERS_MOST or the system has no more threads, the
+ * blocked one is not written off: it takes the next record when its look returns. So there are
+ * always LOOKERS threads that are not written off.
  */
 static void
 replace_lookers(int64_t now) {
@@ -390,7 +393,7 @@ queue_due(proc_t *p, void *arg) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* Whether the process with the record's pid has started when that of the record has. */
+/* Whether the process that has the record's pid now is that of the record, by its start time. */
 static bool
 is_same_start(const proc_t *p) {
 	proc_stat_t stat;

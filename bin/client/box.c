@@ -21,7 +21,7 @@
 #define SYS_pidfd_getfd 438 /* on every architecture; headers before Linux 5.6 lack it */
 #endif
 
-/* A box is allowed where there is room for so many of its size. */
+/* A process may have a box if its memory cgroup has room for this many boxes of that size. */
 enum { ROOM_TIMES = 4 };
 
 uint64_t
@@ -32,7 +32,7 @@ jeprof_box_opened(const jeprof_target_t *t) {
 	    && client_read_memory(t, t->block + offsetof(prof_mailbox_t, root), &at, sizeof(at))
 	    && at != 0 && client_read_memory(t, at, &root, sizeof(root))
 	    && root.head.magic == IMAGE_MAGIC && root.version == IMAGE_VERSION
-	    /* A child of clone() that has only waited still sees its parent's box. */
+	    /* A child of clone() has the root of its parent until its library notices that. */
 	    && (root.pid == 0 || root.pid == t->own_pid);
 	return is_there && root.box_bytes != 0 && root.state == image_open ? root.opened_ns : 0;
 }
@@ -67,7 +67,8 @@ jeprof_check_box(jeprof_target_t *t, uint64_t bytes) {
 
 /*
  * A client_open_fd_t: opens the file behind the descriptor if that is the memory file of a box. -1
- * and errno: it is not, or may not be opened (ENOENT), or it cannot be opened now (client_is_lack).
+ * and errno; ENOENT: it is none, or may not be opened. Another errno (client_is_lack): memory or
+ * descriptors lack.
  */
 static int
 open_if_box(int dir, const char *number, void *arg) {
@@ -96,11 +97,11 @@ open_if_box(int dir, const char *number, void *arg) {
 }
 
 /*
- * Copies descriptor `number` of the process (a pidfd) and opens the file behind it anew if it is a
- * box (`own`: our /proc/self/fd). The copy is closed again: it shares the open file description of
- * the process, so it would keep the library's lock (flock) on the box, and a lock of ours would
- * change that one. -1 and errno; ENOENT: the descriptor is no box, is not there, or may not be
- * copied (EACCES), though others may.
+ * Copies descriptor `number` of a process, and opens the file behind the copy anew if that is a
+ * box. own: our /proc/self/fd; process: a pidfd. The copy is closed again: it shares the open file
+ * description of the process, so it would keep the library's lock (flock) on the box, and a lock of
+ * ours would change that one. -1 and errno; ENOENT: there is no such descriptor, it is no box, or
+ * it may not be copied (EACCES), though other descriptors of the process may.
  */
 static int
 open_copied(int own, int process, int number) {
@@ -118,8 +119,8 @@ open_copied(int own, int process, int number) {
 }
 
 /*
- * As client_find_fd(), for a process of another user: its directory is closed even to root
- * without CAP_DAC_READ_SEARCH, while the right to trace the process permits copies (Linux 5.6).
+ * As client_find_fd(), for a process of another user: even root may not list its /proc/PID/fd
+ * without CAP_DAC_READ_SEARCH, but who may trace a process may copy its descriptors (Linux 5.6).
  */
 static int
 search_copies(const jeprof_target_t *t) {

@@ -1,6 +1,6 @@
 /*
- * Memory cgroups (cgroup.h). Invariant: a cgroup that we do not see, and a file that cannot be
- * read, limit nothing. No locks, no state.
+ * Memory cgroups (cgroup.h, which names the callers). Invariant: a cgroup that we do not see, and a
+ * file that cannot be read, limit nothing. No locks, no state.
  */
 #include "client/cgroup.h"
 
@@ -14,7 +14,8 @@
 /* Versions 2 and 1 of cgroups: where they are mounted; the files of a cgroup that are read. */
 static const struct {
 	const char *root, *current, *limit;
-	const char *cache; /* key in memory.stat: bytes, of the cgroup and those below it */
+	/* key in memory.stat: inactive file cache, bytes, of the cgroup and of those below it */
+	const char *cache;
 } versions[] = {
 	{"/sys/fs/cgroup", "memory.current", "memory.max", "\ninactive_file "},
 	{"/sys/fs/cgroup/memory", "memory.usage_in_bytes", "memory.limit_in_bytes",
@@ -62,8 +63,8 @@ read_text(unsigned version, const char *cgroup, const char *file, char *text, si
 }
 
 /*
- * Reads a number of bytes; "max", and the largest that version 1 has, become UINT64_MAX. False: the
- * file cannot be read.
+ * Reads a number of bytes. "max" becomes UINT64_MAX; so does the largest number of version 1, which
+ * means "no limit" there. False: the file cannot be read.
  */
 static bool
 read_bytes(unsigned version, const char *cgroup, const char *file, uint64_t *bytes) {
@@ -89,8 +90,8 @@ client_read_cgroup(const char *cgroup, uint64_t *current, uint64_t *limit) {
 }
 
 /*
- * Sets *room to the figures of this cgroup if it has less room than that. Nothing changes if the
- * cgroup has no limit, or its files cannot be read.
+ * Sets *room to the figures of this cgroup if these leave less room than *room has. Nothing changes
+ * if the cgroup has no limit, or its files cannot be read.
  */
 static void
 take_least_room(unsigned version, const char *cgroup, client_room_t *room) {
@@ -119,8 +120,8 @@ client_find_room(int task, client_room_t *room) {
 	client_take_cgroup(text, cgroup, sizeof(cgroup));
 	for (unsigned i = 0; i < VERSIONS && client_is_cgroup_visible(cgroup); i++) {
 		/*
-		 * If the cgroup itself is not seen here, what is at the paths above it belongs to others,
-		 * as to the container that we are in.
+		 * If the cgroup itself has no files here, the path is not meant from our mount: the paths
+		 * above it then name other cgroups, such as that of the container that we are in.
 		 */
 		if (!read_text(i, cgroup, "cgroup.procs", text, sizeof(text))) {
 			continue;

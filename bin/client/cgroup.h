@@ -11,10 +11,10 @@
 enum { CLIENT_CGROUP = 512 }; /* bytes of the longest path, with its NUL */
 
 /*
- * The path in the line of this controller in the text of /proc/PID/cgroup, "7:memory:/path", also
- * if others are mounted with it, "7:cpu,memory:/path". That of cgroup version 2, "0::/path", names
- * none: ask for it with the controller "". The path ends at a newline or NUL, and may hold colons.
- * NULL: there is no such line.
+ * Finds the line of a controller in the text of /proc/PID/cgroup, "7:memory:/path", or with others
+ * that are mounted with it "7:cpu,memory:/path"; returns the path there. The line of cgroup version
+ * 2, "0::/path", has no controller: it is found by the controller "". The path ends at a newline or
+ * NUL, and may hold colons. NULL: there is no such line.
  */
 const char *client_cgroup_of(const char *text, const char *controller);
 
@@ -25,20 +25,23 @@ const char *client_cgroup_of(const char *text, const char *controller);
 void client_take_cgroup(const char *text, char *cgroup, size_t size);
 
 /*
- * Whether a cgroup has its files below /sys/fs/cgroup, judged by its path alone. A path "/../..."
- * is that of a cgroup outside of our cgroup namespace: it has none there.
+ * Whether a cgroup has its files below /sys/fs/cgroup, judged by its path alone. False for a path
+ * with "/..": such a cgroup is outside of our cgroup namespace and has no files there.
  */
 bool client_is_cgroup_visible(const char *cgroup);
 
 /* Reads memory use and limit, in bytes; UINT64_MAX: no limit. False: they cannot be read. */
 bool client_read_cgroup(const char *cgroup, uint64_t *current, uint64_t *limit);
 
-/* How much memory a process may take before the kernel kills some process. */
+/*
+ * How much more memory a process can take until a cgroup that holds it reaches its limit, at which
+ * the kernel kills some process.
+ */
 typedef struct client_room_s {
 	uint64_t bytes;             /* limit - used, 0 if that is below 0; UINT64_MAX: no limit */
-	uint64_t used;              /* without the cache of files that were not used lately */
+	uint64_t used;              /* without file cache that was not used lately (inactive_file) */
 	uint64_t limit;
-	char cgroup[CLIENT_CGROUP]; /* the one that limits; "" or "/": the root, or there is no limit */
+	char cgroup[CLIENT_CGROUP]; /* whose limit that is; "" or "/": the root, or there is no limit */
 } client_room_t;
 
 /*

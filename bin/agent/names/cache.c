@@ -1,12 +1,13 @@
 /*
  * The cache of tables of names: files KEY.names in a directory; without one, or where that has no
  * room, memory files (memfds) of this process. A table is made in a memory file, and gets its key
- * when it is complete; a file of the directory is a draft without a key until then. The least
- * recently used tables are removed when the limit of bytes or of tables is passed. Invariant: the
- * contents of a table never change, so a thread that has mapped it can read it without a lock; a
- * file that another user owns or may write is ignored. Lock: memory.mutex, for the tables in
- * memory; held for no I/O but close(). Called by names.c; main.c checks the directory at the start
- * by cache_begin() and cache_doubt(), dead_store.c its own by the latter.
+ * when it is complete. It is copied to the directory under the name of a draft (DRAFT_END), and the
+ * copy gets the name with the key when it is complete. The least recently used tables are removed
+ * when the limit of bytes or of tables is passed. Invariant: the contents of a table never change,
+ * so a thread that has mapped it can read it without a lock; a file that another user owns or may
+ * write is ignored. Lock: memory.mutex, for the tables in memory; under it no file is read or
+ * written. Called by names.c; main.c checks the directory at the start by cache_begin() and
+ * cache_doubt(); dead_store.c checks its own directory by cache_doubt().
  */
 #include "cache.h"
 
@@ -26,11 +27,12 @@
 
 enum {
 	DISK_BYTES = 256 << 20,  /* default limit of all tables in a directory */
-	MEMORY_BYTES = 64 << 20, /* the same in memory; limit of those that a directory cannot take */
+	/* default limit in memory; with a directory, the most for tables that it has no room for */
+	MEMORY_BYTES = 64 << 20,
 	MEMORY_TABLES = 512,  /* in memory, at most: each has a descriptor */
 	TOUCH_SECONDS = 60,   /* the access time of a file in use is set if older than this */
 	DRAFT_SECONDS = 600,  /* an older draft was left by a process that has died */
-	FILES_MAX = 20000,    /* tables that dir_trim() looks at; it leaves at most half as many */
+	FILES_MAX = 20000,    /* most tables that dir_trim() looks at; it leaves at most half of it */
 };
 
 #define TABLE_END ".names" /* behind the key, in the name of a table's file */
@@ -91,7 +93,7 @@ cache_end(cache_t *c) {
 
 /* ---------------------------------------------------------------- in memory */
 
-/* Removes a table; the last one takes its index. The lock is held. */
+/* Removes the table with this index, which the last table gets. The lock is held. */
 static void
 memory_forget(size_t i) {
 	close(memory.tables[i].fd);
@@ -189,7 +191,10 @@ ends_with(const char *name, const char *end) {
 	return len > tail && strcmp(name + len - tail, end) == 0;
 }
 
-/* Sets the access time, which tells the last use here; a mount with noatime does not set it. */
+/*
+ * Sets the access time, by which dir_trim() knows the last use: to read the file does not set it
+ * where the file system is mounted with noatime.
+ */
 static void
 file_touch(int fd, const struct stat *st) {
 	struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};

@@ -2,8 +2,8 @@
  * The cache of tables of names: files KEY.names in a directory, shared by all processes of its
  * owner, or memory files of this process, which also hold what a full directory cannot. The least
  * recently used tables are removed when there is no room. Called by names.c; main.c checks the
- * directory by cache_begin() and cache_doubt(), dead_store.c its own by the latter. Any thread may
- * call.
+ * directory by cache_begin() and cache_doubt(); dead_store.c checks its own directory by
+ * cache_doubt(). Any thread may call.
  */
 #pragma once
 #include <stdbool.h>
