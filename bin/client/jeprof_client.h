@@ -439,7 +439,7 @@ void jeprof_image_close(jeprof_image_t *image);
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /* Bytes of a box whose size neither a request nor prof_blackbox_size names. */
-enum { JEPROF_BOX_BYTES = 16 << 20 };
+enum { JEPROF_BOX_BYTES = 16 << 20, JEPROF_BOX_MOST = 1 << 30 };
 /*
  * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
  * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;

@@ -168,8 +168,9 @@ sub elsewhere {
 # Findings about profiles that the process has written, could not write, or held back by its limits.
 sub written {
 	my ($pid, $status) = @_;
-	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}",
-		Talk::command('dump', $pid, '-o', 'profile.heap')) if length($status->{last_error} // '');
+	my $error = ($status->{last_error} // '') =~ s/ (\d+)$/, after $1 bytes/r;
+	Doctor::find('problem', 'files', "the last profile could not be written: $error",
+		Talk::command('dump', $pid, '-o', 'profile.heap')) if length $error;
 	Doctor::find('warn', 'files',
 		"$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", Talk::command('dump', $pid)) if $status->{suppressed};
 	my $file = $status->{last_dump} // '';
