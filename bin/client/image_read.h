@@ -178,6 +178,7 @@ struct jeprof_image_s {
 	uint64_t first_rate;         /* sampling interval of the first count reported; 0: none yet */
 	bool is_mixed;               /* counts of different sampling intervals are reported */
 	uint64_t torn;               /* objects left out as damaged, and walks that were given up */
+	bool is_broken;              /* the list of sites was not followed to its end */
 	char *why;                   /* JEPROF_WHY bytes of the caller */
 };
 

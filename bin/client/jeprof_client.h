@@ -369,6 +369,7 @@ typedef struct jeprof_image_facts_s {
 	uint64_t sites;            /* stacks that the profile shows */
 	/* objects of the tables that were left out as damaged, and walks that were given up */
 	uint64_t torn;
+	bool is_broken;            /* the list of stacks was not followed to its end */
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
 	uint64_t lacking;          /* files mapped as code whose ELF headers or notes cannot be read */
 	uint64_t cut;              /* bytes that the core file or box lacks at its end */

@@ -221,7 +221,8 @@ outside_name(unsigned pid, char *buf, size_t size) {
 static void
 tell_lacks(const jeprof_image_facts_t *f, bool is_file) {
 	if (f->torn != 0) {
-		talk("%" PRIu64 " damaged objects of the tables were left out", f->torn);
+		talk("%" PRIu64 " damaged objects of the tables were left out%s", f->torn, f->is_broken
+		    ? "; the list of stacks ends at one of them: those behind it are missing" : "");
 	}
 	if (!is_file) {
 		return;
