@@ -216,6 +216,28 @@ is((run('node', 'reader.js'))[1], <<'END', 'a new profile and the reader');
 42 f0 large/2 f2/2
 END
 
+# A pid that another process has now, or another program: its snapshots begin anew, with the same time too.
+spew('other.js', $head . <<'JS');
+element('data').dataset = { interval: '10', from: 'heap' };
+window.setTimeout = () => 1;
+globalThis.fetch = () => new Promise(() => {});
+function add(time, instance, name) {
+	const samples = [{ frames: [{ name, line: '', module: 'serve' }], thread: 0, thread_name: '', label: '', age: null, objects: 1, bytes: 100 }];
+	const is_other = lent.add_profile({ time, period: 1, comments: instance ? { instance } : {}, samples });
+	console.log(is_other, lent.view.data.snaps.length, lent.view.data.name.map(n => lent.view.data.names[n]).join(' '));
+}
+lent.follow();
+[[1, '0xa', 'old'], [2, '0xa', 'old'], [2, '0xb', 'new'], [3, '0xb', 'new'], [4, '', 'unknown'], [5, '', 'unknown']].forEach(a => add(...a));
+JS
+is((run('node', 'other.js'))[1], <<'END', 'a pid that was used again');
+false 1 all old
+false 2 all old
+true 1 all new
+false 2 all new
+true 1 all unknown
+false 2 all unknown
+END
+
 # Growth is coloured without a snapshot to compare with: it is that since the first, as in the table
 # of growth, and the words tell none.
 spew('words.js', $reader . <<'JS');
