@@ -259,7 +259,7 @@ true hsl(4,0%,88%) hsl(4,85%,55%) hsl(4,85%,84.4%)
 hsl(4,0%,88%)
 END
 
-# A box whose age is not known among others: nothing is told of its age.
+# A box whose age is not known among others: nothing is told of its age; of one that is known in part, the part.
 spew('told.js', $reader . <<'JS');
 add(2, [{ ...sample('large', 5000), age: 16 }]);
 lent.view.model.name_of.forEach((name, node) => {
@@ -267,7 +267,7 @@ lent.view.model.name_of.forEach((name, node) => {
 });
 JS
 is((run('node', 'told.js'))[1], <<'END', 'an age that is not known');
-all: 43.2K, 100.0%, half of it older than 38s
+all: 43.2K, 100.0%, half of the 11.3% whose age is known older than 38s
 f0: 1000B, 2.3%  [serve]
 large: 4.9K, 11.3%, half of it older than 38s  [serve]
 END
