@@ -147,6 +147,6 @@ jeprof_image_facts(const jeprof_image_t *image) {
 	    .retained = f->retained, .rss = f->rss, .limit = f->limit, .samples = image->cur.objs,
 	    .sites = image->nsites, .torn = image->torn,
 	    .is_broken = image->is_broken, .no_room = r->no_room,
-	    .lacking = image->lacking, .cut = image->cut,
+	    .lacks_files = image->lacks_files, .lacking = image->lacking, .cut = image->cut,
 	    .ended_ns = r->state != image_open ? r->ended_ns : 0};
 }

@@ -371,6 +371,7 @@ typedef struct jeprof_image_facts_s {
 	uint64_t torn;
 	bool is_broken;            /* the list of stacks was not followed to its end */
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
+	bool lacks_files;          /* a core does not tell all files that were mapped (NT_FILE) */
 	uint64_t lacking;          /* files mapped as code whose ELF headers or notes cannot be read */
 	uint64_t cut;              /* bytes that the core file or box lacks at its end */
 	/* when the box was closed, by the end of the process or by exec; 0: by neither, or no box */

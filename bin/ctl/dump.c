@@ -233,6 +233,10 @@ tell_lacks(const jeprof_image_facts_t *f, bool is_file) {
 	if (f->cut != 0) {
 		talk("the file is cut off: it lacks %" PRIu64 " bytes", f->cut);
 	}
+	if (f->lacks_files) {
+		talk("the core does not tell all files that were mapped: its note of them (NT_FILE) is not "
+		    "there, is cut off or takes more than 32M");
+	}
 	if (f->lacking != 0) {
 		talk("the core lacks the headers of %" PRIu64 " loaded files: their build ids are not "
 		    "known", f->lacking);
