@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 options_t options = {
@@ -96,7 +97,7 @@ static void
 number_text(kind_t kind, uint64_t number, char buf[24]) {
 	const unit_t *best = units_of(kind);
 	for (const unit_t *u = best; u->suffix != NULL; u++) {
-		best = number % u->factor == 0 && (u->factor > best->factor || number % best->factor != 0)
+		best = number % u->factor == 0 && (u->factor >= best->factor || number % best->factor != 0)
 		    ? u : best;
 	}
 	snprintf(buf, 24, "%" PRIu64 "%s", number / best->factor, best->suffix);
@@ -208,6 +209,7 @@ static bool
 is_good_text(kind_t kind, const char *text) {
 	static const char *const urls[] = {"http://", "https://", NULL};
 	static const char *const keys[] = {"comm=", "exe=", "unit=", "user=", "service_name=", NULL};
+	struct stat st;
 	switch (kind) {
 	case kind_url:
 		return has_front(text, urls) && has_good_authority(text) && strlen(text) < 1024;
@@ -217,7 +219,7 @@ is_good_text(kind_t kind, const char *text) {
 	case kind_select:
 		return has_front(text, keys);
 	case kind_file:
-		return access(text, R_OK) == 0;
+		return access(text, R_OK) == 0 && stat(text, &st) == 0 && S_ISREG(st.st_mode);
 	default:
 		return text[0] != '\0';
 	}

@@ -529,6 +529,11 @@ for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
 done
+for text in 'long \0 and more' '\0' 'a tab\tand more'; do
+	printf "$text\n" >token # shellcheck disable=SC2059
+	"$AGENT" --token-file token 2>words.err
+	is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has control characters, which no request can have" "a token that nobody can send: $text"
+done
 printf 'short\n' >token
 "$AGENT" --token-file token 2>words.err
 is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has less than 8 bytes" "a short token"
