@@ -78,7 +78,7 @@ gives 200 'session 1' "start"
 get "/p/$pid/start" -X POST
 gives 409 'session 1 of this jeprofd since' "start again: who, and since when"
 get "/p/$pid/start?rate=x" -X POST
-gives 400 'rate is a number' "a bad rate"
+gives 400 'rate is a number of bytes from 1 to 1024G' "a bad rate"
 # Each profile is saved under the name of what it is.
 for name in heap.pb.gz=debug/pprof/heap allocs.pb.gz=debug/pprof/allocs heap.otlp.pb=otlp; do
 	get "/p/$pid/${name#*=}" -D headers
