@@ -77,9 +77,9 @@ push_read(push_figures_t *f) {
 
 void
 push_loss(const push_figures_t *f, char text[PUSH_LOSS]) {
-	snprintf(text, PUSH_LOSS, "--push: %" PRIu64 " profiles were dropped: %" PRIu64 " were larger than "
-	    "%dM, for the others the queue of %dM had no room", f->dropped, f->large, QUEUE_MOST >> 20,
-	    QUEUE_MOST >> 20);
+	snprintf(text, PUSH_LOSS, "--push: %" PRIu64 " profiles were dropped: %" PRIu64 " were larger "
+	    "than %dM, for the others the queue of %dM had no room", f->dropped, f->large,
+	    QUEUE_MOST >> 20, QUEUE_MOST >> 20);
 }
 
 /* Tells that profiles were dropped: the first time, and when there are twice as many as then. */

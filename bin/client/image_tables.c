@@ -8,8 +8,8 @@
  * and goes on from there; at a count without proof the counts of its site are read again. In an
  * image that does not change, an object without proof is damaged: it is left out, and the walk goes
  * on after it, but ends if not even its size is right (is_broken). image->torn counts each such
- * site, and each site with such counts once. A damaged thread or module ends its list; of an image that does not
- * change, torn counts the module.
+ * site, and each site with such counts once. A damaged thread or module ends its list; of an image
+ * that does not change, torn counts the module.
  *
  * Invariant: image->budget is the number of sites, counts, threads and modules that may still be
  * read, at first one for each 64 bytes of the parts, four if the process may run, at most what the

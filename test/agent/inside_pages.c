@@ -1,7 +1,7 @@
 /*
  * Inside of pages.c and page.c: a page with a part for which there was no memory is no whole page,
- * and the largest value that is told of a time is of that time; what --push lost is told. Prints what is wrong. Built by
- * inside.t.
+ * and the largest value that is told of a time is of that time; what --push lost is told. Prints
+ * what is wrong. Built by inside.t.
  */
 #include "pages.c"
 #include "page.c"

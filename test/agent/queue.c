@@ -111,8 +111,8 @@ main(void) {
 	}
 	push_tick(0);
 	expect("said again", times, 2);
-	expect("with the numbers", strcmp(said, "--push: 33 profiles were dropped: 17 were larger than 8M, "
-	    "for the others the queue of 8M had no room"), 0);
+	expect("with the numbers", strcmp(said, "--push: 33 profiles were dropped: 17 were larger than "
+	    "8M, for the others the queue of 8M had no room"), 0);
 	push_read(&f);
 	expect("bytes with one too large", f.queued, (4 << 20) + (3 << 20) + 1);
 	expect("dropped with those too large", f.dropped, 33);

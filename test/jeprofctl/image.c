@@ -507,7 +507,8 @@ test_field(uint64_t object, unsigned field, uint64_t value, uint64_t sites, uint
 	/* Fewer sites than all but those left out: the list ended at a damaged one. */
 	bool is_broken = strstr(text, "\n# jemalloc.torn_list=true\n") != NULL;
 	bool is_good = strncmp(text, "heap_v2/", 8) == 0 && facts.sites == sites && facts.torn == torn
-	    && facts.is_broken == (torn != 0 && sites < model.nsites - 1) && is_broken == facts.is_broken;
+	    && facts.is_broken == (torn != 0 && sites < model.nsites - 1)
+	    && is_broken == facts.is_broken;
 	if (!is_good) {
 		printf("# %.60s: %" PRIu64 " sites, %" PRIu64 " torn\n", text, facts.sites, facts.torn);
 	}
