@@ -202,7 +202,7 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 #define BYTES_OF_THRESHOLD(i, k, more) \
 	[i] = {NULL, NULL, 0, UINT64_MAX, k ": wants a number of bytes, with K, M or G behind if you " \
 	    "like" more ", below 2^64"}
-#define OR_PERCENT ", or percent from 1% to 100%"
+#define OR_PERCENT ", or percent from 1 to 100"
 #define FLAG(i, k) \
 	[i] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
 static const char *const flag_words[] = {"false", "true", NULL};
