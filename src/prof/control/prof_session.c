@@ -200,8 +200,8 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
  * and the sentence about a bad value. The keys of thresholds are prof_threshold_names.
  */
 #define BYTES_OF_THRESHOLD(i, k, more) \
-	[i] = {NULL, NULL, 0, UINT64_MAX, k ": wants a number of bytes, with K, M or G behind if you " \
-	    "like" more ", below 2^64"}
+	[i] = {NULL, NULL, 0, UINT64_MAX, k ": wants a number of bytes below 2^64, with K, M or G " \
+	    "behind if you like" more}
 #define OR_PERCENT ", or percent from 1 to 100"
 #define FLAG(i, k) \
 	[i] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
