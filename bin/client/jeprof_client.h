@@ -136,6 +136,7 @@ typedef struct jeprof_target_s {
 	uint64_t slot_lease[JEPROF_SLOTS];
 	int64_t slot_seen_ms[JEPROF_SLOTS];
 	bool slot_was_answered[JEPROF_SLOTS];
+	bool has_odd_file;      /* a file with the name of that of a mailbox has none that we know */
 } jeprof_target_t;
 
 /* Whether a session runs in this state, even if it just ends or is paused. */
