@@ -57,6 +57,7 @@ static const char *const ends[dead_files] = {".box", ".pprof"};
 /* One of the dead. */
 typedef struct entry_s {
 	dead_t *d;                   /* owned by the entry */
+	uint64_t until_ms;           /* it is kept until then, by now_ms() */
 	int fds[dead_files];         /* of memory files; -1: none, or it lies in the directory */
 	uint64_t bytes[dead_files];  /* that the file takes on disk or in memory; 0: there is none */
 } entry_t;
@@ -75,12 +76,10 @@ bytes_max(void) {
 	return dir >= 0 ? DISK_BYTES : MEMORY_BYTES;
 }
 
-/* Milliseconds since 1970. */
+/* Milliseconds since boot, sleep included: a clock that is set changes nothing of what is kept. */
 static uint64_t
 now_ms(void) {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	return client_clock_ns(CLOCK_BOOTTIME) / 1000000;
 }
 
 /* ---- files ---- */
@@ -271,7 +270,7 @@ static bool
 try_take_out(entry_t *to) {
 	uint64_t now = now_ms();
 	unsigned i = 0;
-	while (i < kept && all[i].d->ended_ms + DEAD_MS > now) {
+	while (i < kept && all[i].until_ms > now) {
 		i++;
 	}
 	if (i == kept && kept <= DEAD_MOST && bytes_of_all() <= bytes_max()) {
@@ -379,11 +378,15 @@ set_key(dead_t *d) {
 	pthread_mutex_unlock(&lock);
 }
 
-/* Adds an element, for which `all` has room in any case, and removes what is too many then. */
+/*
+ * Adds an element, for which `all` has room in any case, and removes what is too many then. Its
+ * process ended age_ms ago.
+ */
 static void
-add(const entry_t *e) {
+add(const entry_t *e, uint64_t age_ms) {
 	pthread_mutex_lock(&lock);
-	all[kept++] = *e;
+	all[kept] = *e;
+	all[kept++].until_ms = now_ms() + (age_ms < DEAD_MS ? DEAD_MS - age_ms : 0);
 	pthread_mutex_unlock(&lock);
 	dead_expire();
 }
@@ -407,7 +410,7 @@ dead_keep(dead_t *d, int box) {
 		snprintf(d->why, sizeof(d->why), "its box could not be written: %s", strerror(errno));
 	}
 	*e.d = *d;
-	add(&e);
+	add(&e, 0);
 	return true;
 }
 
@@ -562,7 +565,9 @@ read_one(const char *name) {
 		unlinkat(dir, name, 0);
 	}
 	if (err == 0) {
-		add(&(entry_t){.d = d, .fds = {-1, -1}, .bytes = {bytes_taken(&st), pprof_bytes(d->key)}});
+		uint64_t now = client_clock_ns(CLOCK_REALTIME) / 1000000;
+		add(&(entry_t){.d = d, .fds = {-1, -1}, .bytes = {bytes_taken(&st), pprof_bytes(d->key)}},
+		    now > d->ended_ms ? now - d->ended_ms : 0);
 	}
 	return true;
 }

@@ -12,11 +12,13 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 options_t options = {
@@ -83,6 +85,24 @@ static const unit_t times[] = {{"", 1000}, {"ms", 1}, {"s", 1000}, {"m", 60000},
     {NULL, 0}};
 static const unit_t plain[] = {{"", 1}, {NULL, 0}};
 
+/* The units of the numbers of a kind; NULL: its values are no numbers. */
+static const unit_t *
+units_of(kind_t kind) {
+	return kind == kind_time ? times : kind == kind_number ? plain
+	    : kind == kind_size || kind == kind_size_or_off ? sizes : NULL;
+}
+
+/* Prints a number as an option of this kind is typed, in the largest unit that it is whole in. */
+static void
+number_text(kind_t kind, uint64_t number, char buf[24]) {
+	const unit_t *best = units_of(kind);
+	for (const unit_t *u = best; u->suffix != NULL; u++) {
+		best = number % u->factor == 0 && (u->factor >= best->factor || number % best->factor != 0)
+		    ? u : best;
+	}
+	snprintf(buf, 24, "%" PRIu64 "%s", number / best->factor, best->suffix);
+}
+
 /*
  * Parses a whole number with one of the units behind it, in upper or lower case. *out is the number
  * times the factor of the unit. False, without a change, if it is malformed or not from `least` to
@@ -127,7 +147,7 @@ static const struct {
 	{"interval", kind_time, &options.interval_ms, 100, 86400000, "15s",
 	    "between two scrapes; profiling ends by itself three of them after the last scrape"},
 	{"passive", kind_flag, &options.is_passive, 0, 0, "", "a scrape never starts profiling"},
-	{"blackbox", kind_size_or_off, &options.box_bytes, 1 << 20, 1 << 30, "4M",
+	{"blackbox", kind_size_or_off, &options.box_bytes, 1 << 20, JEPROF_BOX_MOST, "4M",
 	    "the tables of such a session lie in a memory file of that size, which is read when the "
 	    "process has ended: /dead/; off: no such files"},
 	{"allow-control", kind_flag, &options.may_control, 0, 0, "", "serves the paths with POST"},
@@ -189,6 +209,7 @@ static bool
 is_good_text(kind_t kind, const char *text) {
 	static const char *const urls[] = {"http://", "https://", NULL};
 	static const char *const keys[] = {"comm=", "exe=", "unit=", "user=", "service_name=", NULL};
+	struct stat st;
 	switch (kind) {
 	case kind_url:
 		return has_front(text, urls) && has_good_authority(text) && strlen(text) < 1024;
@@ -198,7 +219,7 @@ is_good_text(kind_t kind, const char *text) {
 	case kind_select:
 		return has_front(text, keys);
 	case kind_file:
-		return access(text, R_OK) == 0;
+		return access(text, R_OK) == 0 && stat(text, &st) == 0 && S_ISREG(st.st_mode);
 	default:
 		return text[0] != '\0';
 	}
@@ -237,13 +258,19 @@ take_value(int row, const char *text) {
 		is_good = try_add_label(text);
 		break;
 	default:
-		is_good = parse_number(text, rows[row].kind == kind_time ? times
-		    : rows[row].kind == kind_number ? plain : sizes, rows[row].least, rows[row].most,
+		is_good = parse_number(text, units_of(rows[row].kind), rows[row].least, rows[row].most,
 		    rows[row].where);
 	}
 	if (rows[row].kind == kind_size_or_off && strcmp(text, "off") == 0) {
 		*(uint64_t *)rows[row].where = 0;
 		is_good = true;
+	}
+	if (!is_good && units_of(rows[row].kind) != NULL) {
+		char least[24], most[24];
+		number_text(rows[row].kind, rows[row].least, least);
+		number_text(rows[row].kind, rows[row].most, most);
+		leave(2, "--%s: \"%s\" is no %s, which may be from %s to %s", rows[row].name, text,
+		    kind_words[rows[row].kind], least, most);
 	}
 	if (!is_good) {
 		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text,

@@ -11,6 +11,7 @@
 #include "dead.h"
 #include "elsewhere.h"
 #include "page.h"
+#include "push.h"
 #include "tell.h"
 
 /* Seconds between two profiles that the report fetches: --interval, but from 1 to this. */
@@ -58,7 +59,10 @@ add_row(text_t *t, const proc_t *p) {
 void
 tell_index(text_t *t) {
 	dead_counts_t dead;
+	push_figures_t push;
+	char loss[PUSH_LOSS];
 	dead_count(&dead);
+	push_read(&push);
 	table_lock();
 	page_list_begin(t, "jeprofd");
 	text_add(t, "<h1>Processes that run the library: %u</h1>\n", counts.processes);
@@ -67,7 +71,12 @@ tell_index(text_t *t) {
 	for (proc_t *const *p = table_sorted(); *p != NULL; p++) {
 		add_row(t, *p);
 	}
-	text_add(t, "</table>\n<p>%u more processes may not be looked into. <a "
+	text_add(t, "</table>\n");
+	if (push.dropped > 0) {
+		push_loss(&push, loss);
+		text_add(t, "<p>%s</p>\n", loss);
+	}
+	text_add(t, "<p>%u more processes may not be looked into. <a "
 	    "href=\"/targets\">targets</a> <a href=\"/metrics\">metrics</a> <a href=\"/dead/\">%u that "
 	    "ended</a></p></html>\n",
 	    counts.unreadable, dead.kept);

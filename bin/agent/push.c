@@ -20,6 +20,7 @@
 #include "push.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,27 @@ push_read(push_figures_t *f) {
 	pthread_mutex_unlock(&lock);
 }
 
+void
+push_loss(const push_figures_t *f, char text[PUSH_LOSS]) {
+	snprintf(text, PUSH_LOSS, "--push: %" PRIu64 " profiles were dropped: %" PRIu64 " were larger "
+	    "than %dM, for the others the queue of %dM had no room", f->dropped, f->large,
+	    QUEUE_MOST >> 20, QUEUE_MOST >> 20);
+}
+
+/* Tells that profiles were dropped: the first time, and when there are twice as many as then. */
+static void
+tell_loss(void) {
+	static uint64_t told;
+	char text[PUSH_LOSS];
+	push_figures_t f;
+	push_read(&f);
+	if (f.dropped > 2 * told) {
+		told = f.dropped;
+		push_loss(&f, text);
+		talk("%s", text);
+	}
+}
+
 /* ---- the queue ---- */
 
 /* Takes the oldest parcel out of a queue that has one; the caller holds the lock. */
@@ -105,6 +127,7 @@ enqueue(char *body, size_t length) {
 	if (p == NULL) {
 		free(body);
 		queue.figures.dropped++;
+		queue.figures.large += length > QUEUE_MOST;
 	} else {
 		while (queue.figures.queued + length > QUEUE_MOST) {
 			parcel_free(take_oldest_locked());
@@ -225,6 +248,7 @@ void
 push_tick(int64_t now_ms) {
 	due_t due[BEGIN_MOST];
 	uint64_t again_ms = 0;
+	tell_loss();
 	size_t n = options.push_url != NULL ? collect_due(now_ms, due, &again_ms) : 0;
 	for (size_t i = 0; i < n; i++) {
 		order_t order = {.kind = job_heap, .pid = due[i].pid, .is_otlp = true, .is_packed = true,

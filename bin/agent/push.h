@@ -1,6 +1,6 @@
 /*
  * Pushes the profiles of processes to a receiver of OTLP over HTTP (--push), for places that no
- * scraper reaches. Called by main.c, and by metrics.c for the figures.
+ * scraper reaches. Called by main.c, and by metrics.c and pages.c for the figures.
  */
 #pragma once
 #include <stdbool.h>
@@ -16,9 +16,14 @@ typedef struct push_figures_s {
 	uint64_t retried;  /* failed attempts, the request being kept for another one */
 	uint64_t refused;  /* requests given up, as no attempt would help: other answers; wrong URL */
 	uint64_t dropped;  /* requests lost: no memory, too large, or the oldest of a full queue */
+	uint64_t large;    /* of these: larger than the queue */
 	uint64_t rejected; /* OTLP Profiles that the receiver left out, by its answers with 2xx */
 	uint64_t queued;   /* bytes that wait now, without those that are being sent */
 } push_figures_t;
+
+/* A sentence about `dropped`, which is not 0; for the log and the page of all processes. */
+enum { PUSH_LOSS = 160 };
+void push_loss(const push_figures_t *f, char text[PUSH_LOSS]);
 
 /* Copies the figures, all 0 without --push. Any thread; takes the lock of push.c. */
 void push_read(push_figures_t *f);

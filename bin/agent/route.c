@@ -187,8 +187,8 @@ static const struct {
 } arguments[arg_count] = {
 	[arg_seconds] = {"seconds", true, true, false, "seconds is a number from 1 to 600, of a start "
 	    "from 1 to 86400", "N"},
-	[arg_rate] = {"rate", false, true, false, "rate is a number of bytes, with K, M or G behind if "
-	    "you like", "64K"},
+	[arg_rate] = {"rate", false, true, false, "rate is a number of bytes from 1 to 1024G, with K, "
+	    "M or G behind if you like", "64K"},
 	[arg_since] = {"since", true, false, false, "since can be: mark", "mark"},
 	[arg_raw] = {"raw", true, false, true, "raw can be: 0, 1, false, true", "1"},
 	[arg_debug] = {"debug", true, false, true, "debug can be: 0, or 1 for text, which is what raw "

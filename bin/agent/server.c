@@ -581,7 +581,13 @@ read_token(const char *path) {
 	}
 	close(fd);
 	token[n] = '\0';
-	token_length = strcspn(token, "\r\n");
+	while (token_length < (size_t)n && (unsigned char)token[token_length] >= ' ') {
+		token_length++;
+	}
+	if (token_length < (size_t)n && token[token_length] != '\r' && token[token_length] != '\n') {
+		leave(1, "--token-file: %s: the token has control characters, which no request can have",
+		    path);
+	}
 	if (token_length == sizeof(token) - 1) {
 		leave(1, "--token-file: %s: the token has more than %zu bytes", path, sizeof(token) - 2);
 	}

@@ -227,11 +227,12 @@ map_line(jeprof_image_t *image, const core_t *core, uint64_t start, uint64_t end
 /*
  * Makes the text of a memory map of the note NT_FILE, which has the number of mappings, the page
  * size, a row (start, end, offset in pages) for each mapping, then the paths; adds the vdso. Sets
- * image->exe.
+ * image->exe and lacks_files.
  */
 static int
 files_to_map(jeprof_image_t *image, const core_t *core) {
 	uint64_t head[2] = {0, 0}, row[3];
+	image->lacks_files = true;
 	if (core->files_size < sizeof(head)) {
 		return 0;
 	}
@@ -241,7 +242,8 @@ files_to_map(jeprof_image_t *image, const core_t *core) {
 	const char *path = core->files + sizeof(head) + n * sizeof(row);
 	const char *stop = core->files + core->files_size;
 	int error = 0;
-	for (uint64_t i = 0; i < n && error == 0 && path < stop; i++) {
+	uint64_t i = 0;
+	for (; i < n && error == 0 && path < stop; i++) {
 		memcpy(row, core->files + sizeof(head) + i * sizeof(row), sizeof(row));
 		error = map_line(image, core, row[0], row[1], row[2] * head[1], path);
 		if (core->program >= row[0] && core->program < row[1]) {
@@ -249,6 +251,7 @@ files_to_map(jeprof_image_t *image, const core_t *core) {
 		}
 		path += strlen(path) + 1;
 	}
+	image->lacks_files = i < head[0];
 	if (error == 0 && core->vdso != 0) {
 		error = map_line(image, core, core->vdso, core->vdso + PAGE_LEAST, 0, "[vdso]");
 	}

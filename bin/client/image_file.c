@@ -145,7 +145,8 @@ jeprof_image_facts(const jeprof_image_t *image) {
 	    .session_start_ns = r->session_start_ns, .rate = r->rate, .time_ns = f->time_ns,
 	    .allocated = f->allocated, .active = f->active, .resident = f->resident,
 	    .retained = f->retained, .rss = f->rss, .limit = f->limit, .samples = image->cur.objs,
-	    .sites = image->nsites, .torn = image->torn, .no_room = r->no_room,
-	    .lacking = image->lacking, .cut = image->cut,
+	    .sites = image->nsites, .torn = image->torn,
+	    .is_broken = image->is_broken, .no_room = r->no_room,
+	    .lacks_files = image->lacks_files, .lacking = image->lacking, .cut = image->cut,
 	    .ended_ns = r->state != image_open ? r->ended_ns : 0};
 }

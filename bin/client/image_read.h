@@ -145,6 +145,7 @@ struct jeprof_image_s {
 	char *maps;                  /* text of the memory map, as in /proc/PID/maps; NULL: none */
 	size_t maps_bytes;
 	image_array_t objects;       /* image_object_t: what is loaded, by the map */
+	bool lacks_files;            /* a core does not tell all files that were mapped */
 	uint64_t lacking;            /* files mapped as code that were not read whole as ELF objects */
 	char exe[PATH_MAX];          /* path of the program; "": not known */
 	/* The tables. */
@@ -178,6 +179,7 @@ struct jeprof_image_s {
 	uint64_t first_rate;         /* sampling interval of the first count reported; 0: none yet */
 	bool is_mixed;               /* counts of different sampling intervals are reported */
 	uint64_t torn;               /* objects left out as damaged, and walks that were given up */
+	bool is_broken;              /* the list of sites was not followed to its end */
 	char *why;                   /* JEPROF_WHY bytes of the caller */
 };
 

@@ -7,9 +7,9 @@
  * rate and epoch. At a site without proof the walk goes back to the last site that still has it,
  * and goes on from there; at a count without proof the counts of its site are read again. In an
  * image that does not change, an object without proof is damaged: it is left out, and the walk goes
- * on after it, but ends if not even its size is right. image->torn counts each such site, and each
- * site with such counts once. A damaged thread or module ends its list; of an image that does not
- * change, torn counts the module.
+ * on after it, but ends if not even its size is right (is_broken). image->torn counts each such
+ * site, and each site with such counts once. A damaged thread or module ends its list; of an image
+ * that does not change, torn counts the module.
  *
  * Invariant: image->budget is the number of sites, counts, threads and modules that may still be
  * read, at first one for each 64 bytes of the parts, four if the process may run, at most what the
@@ -39,6 +39,9 @@ enum {
 	STRUCTS_LEAST = image_struct_block,
 	ROOT_LEAST = offsetof(image_root_t, records),
 };
+
+/* In place of the next site on the list: the object is no site, so none follows. */
+static const uint64_t NOWHERE = UINT64_MAX;
 
 int
 image_fail(jeprof_image_t *image, int error, const char *format, ...) {
@@ -622,13 +625,13 @@ site_sum(jeprof_image_t *image, image_site_t *site) {
 
 /*
  * Reads the site at this address. *is_proven: it is one, and was not read before. *next is the next
- * one on the list, also of a site without proof if its size fits a site, else 0. 0 or ENOMEM.
+ * one on the list, also of a site without proof if its size fits a site, else NOWHERE. 0 or ENOMEM.
  */
 static int
 site_read(jeprof_image_t *image, uint64_t at, bool *is_proven, uint64_t *next) {
 	unsigned char bytes[OBJECT_MAX] = {0};
 	*is_proven = false;
-	*next = 0;
+	*next = NOWHERE;
 	if (at % PIECE_BYTES != 0 || is_in_table(&image->visited, at)
 	    || !try_read_object(image, image_struct_site, at, bytes)
 	    || !is_size_of_site(image, bytes)) {
@@ -720,21 +723,26 @@ sites_walk(jeprof_image_t *image) {
 		if (!is_proven && image->is_live) {
 			if (++resumes > RESUMES_MOST) {
 				image->torn++;
+				image->is_broken = true;
 				return 0;
 			}
 			image_read_parts(image);
 			next = sites_resume(image, &is_lost);
 		} else {
 			image->torn += !is_proven;
+			image->is_broken = image->is_broken || next == NOWHERE;
+			next = next == NOWHERE ? 0 : next;
 		}
 		if (is_lost && ++restarts <= RESTARTS_MOST) {
 			sites_forget(image);
 			next = image->root.sites;
 		}
 		image->torn += restarts > RESTARTS_MOST;
+		image->is_broken = image->is_broken || restarts > RESTARTS_MOST;
 		at = next;
 	}
 	image->torn += image->is_live && image->is_spent; /* what was not read, once */
+	image->is_broken = image->is_broken || image->is_spent;
 	return 0;
 }
 

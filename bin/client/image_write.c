@@ -177,6 +177,9 @@ write_metadata(writer_t *w) {
 	meta_number(w, "overlapped", f->overlapped);
 	meta_number(w, "dump_errors", f->dump_errors);
 	meta_number(w, "torn", image->torn);
+	if (image->is_broken) {
+		meta_text(w, "torn_list", "true", SIZE_MAX);
+	}
 	/* Not of a core: one that is cut off often has all that the profile is made of. */
 	if (image->cut != 0 && strcmp(image->kind, "blackbox") == 0) {
 		meta_number(w, "cut", image->cut);

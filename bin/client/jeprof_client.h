@@ -136,6 +136,7 @@ typedef struct jeprof_target_s {
 	uint64_t slot_lease[JEPROF_SLOTS];
 	int64_t slot_seen_ms[JEPROF_SLOTS];
 	bool slot_was_answered[JEPROF_SLOTS];
+	bool has_odd_file;      /* a file with the name of that of a mailbox has none that we know */
 } jeprof_target_t;
 
 /* Whether a session runs in this state, even if it just ends or is paused. */
@@ -369,7 +370,9 @@ typedef struct jeprof_image_facts_s {
 	uint64_t sites;            /* stacks that the profile shows */
 	/* objects of the tables that were left out as damaged, and walks that were given up */
 	uint64_t torn;
+	bool is_broken;            /* the list of stacks was not followed to its end */
 	uint64_t no_room;          /* samples whose stacks found no room in the box */
+	bool lacks_files;          /* a core does not tell all files that were mapped (NT_FILE) */
 	uint64_t lacking;          /* files mapped as code whose ELF headers or notes cannot be read */
 	uint64_t cut;              /* bytes that the core file or box lacks at its end */
 	/* when the box was closed, by the end of the process or by exec; 0: by neither, or no box */
@@ -439,7 +442,7 @@ void jeprof_image_close(jeprof_image_t *image);
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /* Bytes of a box whose size neither a request nor prof_blackbox_size names. */
-enum { JEPROF_BOX_BYTES = 16 << 20 };
+enum { JEPROF_BOX_BYTES = 16 << 20, JEPROF_BOX_MOST = 1 << 30 };
 /*
  * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
  * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;

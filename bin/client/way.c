@@ -61,7 +61,7 @@ close_fd(jeprof_target_t *t) {
 
 /*
  * A client_open_fd_t: opens the file behind a descriptor of the process if it is that process's
- * mailbox, as t->fd; sets t->head.
+ * mailbox, as t->fd; sets t->head, and t->has_odd_file if what is in it is no mailbox.
  */
 static int
 open_if_mailbox(int dir, const char *number, void *arg) {
@@ -73,8 +73,10 @@ open_if_mailbox(int dir, const char *number, void *arg) {
 	bool has_name = n >= length && memcmp(link, want, (size_t)length) == 0
 	    && (n == length || link[length] == ' ');
 	t->fd = has_name ? openat(dir, number, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-	if (t->fd >= 0 && (fstat(t->fd, &st) != 0 || !S_ISREG(st.st_mode) || !client_read_head(t)
-	    || t->head.pid != t->own_pid)) { /* else it is a parent's, inherited by fork */
+	bool is_one = t->fd >= 0 && fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode)
+	    && client_read_head(t);
+	t->has_odd_file = t->has_odd_file || (t->fd >= 0 && !is_one);
+	if (t->fd >= 0 && (!is_one || t->head.pid != t->own_pid)) { /* a parent's, inherited by fork */
 		close_fd(t);
 	}
 	errno = ENOENT;
@@ -91,6 +93,7 @@ open_memfd(jeprof_target_t *t) {
 	close_fd(t);
 	t->way = jeprof_way_memfd;
 	t->block = 0;
+	t->has_odd_file = false;
 	return client_find_fd(t->task, open_if_mailbox, t) >= 0;
 }
 
@@ -253,9 +256,10 @@ denied(jeprof_target_t *t, int error) {
 	    && !d.has_more_caps && !d.may_trace && d.yama == 0;
 	d.is_dumpable = is_dumpable(t, gids, is_last);
 	const char *reason = client_denial_reason(&d, buf, sizeof(buf));
-	return client_fail(t, EACCES, "%d %s: no way in (%s): %s", t->pid, t->name, strerror(error),
-	    reason != NULL ? reason : "the kernel does not say why; use sudo, or start it with "
-	    "MALLOC_CONF=prof_ctl_dir:DIR");
+	return client_fail(t, EACCES, "%d %s: no way in (%s): %s%s", t->pid, t->name, strerror(error),
+	    t->has_odd_file ? "its memory file " PROF_MAILBOX_FD_NAME " holds no mailbox that we know, "
+	    "and " : "", reason != NULL ? reason : "the kernel does not say why; use sudo, or start it "
+	    "with MALLOC_CONF=prof_ctl_dir:DIR");
 }
 
 /*

@@ -104,9 +104,29 @@ leave_unchanged(const jeprof_target_t *p, uint64_t session) {
 	return EXIT_DONE;
 }
 
+/* Whether the text is "ERRNO PATH BYTES", or these stand behind a colon in it. */
+static bool
+is_dump_failure(const char *text) {
+	const char *colon = strstr(text, ": E"), *errno_name = colon != NULL ? colon + 2 : text;
+	size_t length = strspn(errno_name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+	const char *bytes = strrchr(text, ' ');
+	return errno_name[0] == 'E' && errno_name[length] == ' ' && bytes > errno_name + length
+	    && is_number(bytes + 1);
+}
+
+const char *
+failure_text(const char *text, char *buf, size_t size) {
+	if (!is_dump_failure(text)) {
+		return text;
+	}
+	const char *bytes = strrchr(text, ' ');
+	print_to(buf, size, "%.*s, after %s bytes", (int)(bytes - text), text, bytes + 1);
+	return buf;
+}
+
 int
 fail(jeprof_target_t *p, const jeprof_reply_t *r) {
-	char since[96];
+	char since[96], failure[TEXT_BYTES];
 	uint64_t session = 0;
 	const char *what = r->text[0] != '\0' ? r->text : strerror(r->error);
 	switch (r->error) {
@@ -143,10 +163,11 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 		talk("%d %s: %s", p->pid, p->name, what);
 		hint("next: jeprofctl start %s\n", process_words(p));
 		return EXIT_FAILED;
-	case EFAULT: /* in place of another errno, which the text names */
-		talk("%d %s: %s", p->pid, p->name, what);
-		return EXIT_FAILED;
 	default:
+		if (r->error == EFAULT || is_dump_failure(what)) { /* the text names the errno */
+			talk("%d %s: %s", p->pid, p->name, failure_text(what, failure, sizeof(failure)));
+			return EXIT_FAILED;
+		}
 		talk("%d %s: %s (%s)", p->pid, p->name, what, strerror(r->error));
 		return EXIT_FAILED;
 	}

@@ -44,6 +44,12 @@ size_t begin_pair(char *request, size_t size);
 int fail(jeprof_target_t *p, const jeprof_reply_t *r);
 
 /*
+ * A text of the process for a person: of a profile that could not be written, "ERRNO PATH BYTES"
+ * becomes "ERRNO PATH, after BYTES bytes" in buf; another one is returned as it is.
+ */
+const char *failure_text(const char *text, char *buf, size_t size);
+
+/*
  * The exit code where the process is as wanted already: EXIT_ALREADY; with --idempotent EXIT_DONE,
  * and --json prints that nothing changed. session: the one that runs; 0: none, or it is not known.
  */

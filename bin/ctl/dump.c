@@ -221,7 +221,8 @@ outside_name(unsigned pid, char *buf, size_t size) {
 static void
 tell_lacks(const jeprof_image_facts_t *f, bool is_file) {
 	if (f->torn != 0) {
-		talk("%" PRIu64 " damaged objects of the tables were left out", f->torn);
+		talk("%" PRIu64 " damaged objects of the tables were left out%s", f->torn, f->is_broken
+		    ? "; the list of stacks ends at one of them: those behind it are missing" : "");
 	}
 	if (!is_file) {
 		return;
@@ -231,6 +232,10 @@ tell_lacks(const jeprof_image_facts_t *f, bool is_file) {
 	}
 	if (f->cut != 0) {
 		talk("the file is cut off: it lacks %" PRIu64 " bytes", f->cut);
+	}
+	if (f->lacks_files) {
+		talk("the core does not tell all files that were mapped: its note of them (NT_FILE) is not "
+		    "there, is cut off or takes more than 32M");
 	}
 	if (f->lacking != 0) {
 		talk("the core lacks the headers of %" PRIu64 " loaded files: their build ids are not "

@@ -44,8 +44,9 @@ put_status_value(const char *key, const char *value, uint64_t session, bool runs
 		return;
 	}
 	printf("%-27s ", key);
-	char state[64];
-	value = strcmp(key, "state") == 0 ? state_text(value, session, state) : value;
+	char state[64], failure[TEXT_BYTES];
+	value = strcmp(key, "state") == 0 ? state_text(value, session, state)
+	    : strcmp(key, "last_error") == 0 ? failure_text(value, failure, sizeof(failure)) : value;
 	put_plain(value[0] != '\0' ? value : "-");
 	for (int i = 0; sizes[i] != NULL; i++) {
 		if (strcmp(sizes[i], key) == 0 && number >= 1024) {

@@ -24,8 +24,6 @@
 #define JEPROFCTL_VERSION "unknown"
 #endif
 
-/* Shortest interval of watch, in ms; longest start -d, so that 60 s more fit 32 bits of seconds. */
-enum { TICK_MIN_MS = 10, DURATION_DAYS = 49710 };
 /* Sets of verbs, one bit each: ANY has all; ONE those that concern one process, so all but LIST. */
 enum { ONE = 511 - LIST, ANY = 511 };
 
@@ -44,38 +42,46 @@ typedef struct option_s {
 	const char *key;    /* in the request to the process; NULL: for jeprofctl only */
 	/* index in words.values; o_free: an index that options share, as only their pairs are used */
 	int place;
+	const char *least, *most; /* limits of a number, a size or a time, as they are typed and told */
 } option_t;
 
-/* Options with a key become pairs of the request, in the order of the command line. */
+/*
+ * Options with a key become pairs of the request, in the order of the command line. The process has
+ * the limits of those in src/prof/control/prof_session.c. The longest start -d leaves room for 60 s
+ * more in 32 bits of seconds.
+ */
+#define NO_LIMITS NULL, NULL
+#define ANY_NUMBER "0", "18446744073709551615"
+#define ANY_TIME "0", "53375995583d" /* 62 bits of ms: sums of two do not overflow */
 static const option_t options[] = {
-    {"pid", 'p', kind_number, ONE, NULL, o_pid},
-    {"json", 0, kind_flag, ANY, NULL, o_json},
-    {"idempotent", 0, kind_flag, ANY, NULL, o_idempotent},
-    {"quiet", 'q', kind_flag, ANY, NULL, o_quiet},
-    {"wait", 0, kind_ms, ANY, NULL, o_wait},
-    {"ctl-dir", 0, kind_text, ONE, NULL, o_dir},
-    {"session", 0, kind_number, STOP, NULL, o_session},
-    {"duration", 'd', kind_ms, START, NULL, o_duration},
-    {"output", 'o', kind_text, DUMP, NULL, o_output},
-    {"outside", 0, kind_flag, DUMP | STATUS, NULL, o_outside},
-    {"core", 0, kind_text, DUMP, NULL, o_core},
-    {"since-mark", 0, kind_flag, DUMP, NULL, o_since_mark},
-    {"interval", 'n', kind_ms, WATCH, NULL, o_tick},
-    {"count", 'c', kind_number, WATCH, NULL, o_count},
-    {"prefix", 0, kind_text, START, "prefix", o_prefix},
-    {"reset", 0, kind_text, START, "reset", o_free},
-    {"accum", 0, kind_text, START, "accum", o_free},
-    {"max", 0, kind_seconds, START, "max_seconds", o_max},
-    {"blackbox", 0, kind_flag, START, "blackbox", o_free},
-    {"blackbox-size", 0, kind_size, START, "blackbox_size", o_free},
-    {"rate", 0, kind_size, START | SET, "sample_interval", o_free},
-    {"budget", 0, kind_text, START | SET, "budget", o_free},
-    {"alloc", 0, kind_size, START | SET, "alloc", o_free},
-    {"large", 0, kind_size, START | SET, "large", o_free},
-    {"highwater", 0, kind_share, START | SET, "highwater", o_free},
-    {"step", 0, kind_share, START | SET, "highwater_step", o_free},
-    {"metric", 0, kind_text, START | SET, "highwater_metric", o_free},
-    {"every", 0, kind_ms, START | SET, "time_ms", o_free},
+    {"pid", 'p', kind_number, ONE, NULL, o_pid, ANY_NUMBER},
+    {"json", 0, kind_flag, ANY, NULL, o_json, NO_LIMITS},
+    {"idempotent", 0, kind_flag, ANY, NULL, o_idempotent, NO_LIMITS},
+    {"quiet", 'q', kind_flag, ANY, NULL, o_quiet, NO_LIMITS},
+    {"wait", 0, kind_ms, ANY, NULL, o_wait, ANY_TIME},
+    {"ctl-dir", 0, kind_text, ONE, NULL, o_dir, NO_LIMITS},
+    {"session", 0, kind_number, STOP, NULL, o_session, ANY_NUMBER},
+    {"duration", 'd', kind_ms, START, NULL, o_duration, "0", "49710d"},
+    {"output", 'o', kind_text, DUMP, NULL, o_output, NO_LIMITS},
+    {"outside", 0, kind_flag, DUMP | STATUS, NULL, o_outside, NO_LIMITS},
+    {"core", 0, kind_text, DUMP, NULL, o_core, NO_LIMITS},
+    {"since-mark", 0, kind_flag, DUMP, NULL, o_since_mark, NO_LIMITS},
+    {"interval", 'n', kind_ms, WATCH, NULL, o_tick, "10ms", "53375995583d"},
+    {"count", 'c', kind_number, WATCH, NULL, o_count, ANY_NUMBER},
+    {"prefix", 0, kind_text, START, "prefix", o_prefix, NO_LIMITS},
+    {"reset", 0, kind_text, START, "reset", o_free, NO_LIMITS},
+    {"accum", 0, kind_text, START, "accum", o_free, NO_LIMITS},
+    {"max", 0, kind_seconds, START, "max_seconds", o_max, "0", "4294967296s"},
+    {"blackbox", 0, kind_flag, START, "blackbox", o_free, NO_LIMITS},
+    {"blackbox-size", 0, kind_size, START, "blackbox_size", o_free, "1M", "1G"},
+    {"rate", 0, kind_size, START | SET, "sample_interval", o_free, "1", "9223372036854775807"},
+    {"budget", 0, kind_text, START | SET, "budget", o_free, NO_LIMITS},
+    {"alloc", 0, kind_size, START | SET, "alloc", o_free, ANY_NUMBER},
+    {"large", 0, kind_size, START | SET, "large", o_free, ANY_NUMBER},
+    {"highwater", 0, kind_share, START | SET, "highwater", o_free, ANY_NUMBER},
+    {"step", 0, kind_share, START | SET, "highwater_step", o_free, ANY_NUMBER},
+    {"metric", 0, kind_text, START | SET, "highwater_metric", o_free, NO_LIMITS},
+    {"every", 0, kind_ms, START | SET, "time_ms", o_free, ANY_TIME},
 };
 
 words_t words;
@@ -146,32 +152,56 @@ has_control(const char *text) {
 	return *text != '\0';
 }
 
+/* The units of the numbers of a kind; NULL: its values are no numbers. */
+static const unit_t *
+units_of(kind_t kind) {
+	return kind == kind_size || kind == kind_share ? size_units
+	    : kind == kind_ms || kind == kind_seconds ? ms_units
+	    : kind == kind_number ? count_units : NULL;
+}
+
+/* Ends the program: the text is no value of the option. */
+__attribute__((noreturn)) static void
+leave_bad(const option_t *o, const char *text) {
+	if (o->kind == kind_text) {
+		leave(EXIT_USAGE, "--%s: \"%s\" is not a text that can be used here", o->name, text);
+	}
+	bool is_time = units_of(o->kind) == ms_units;
+	leave(EXIT_USAGE, "--%s: \"%s\" is not a %s from %s to %s%s", o->name, text, is_time ? "time"
+	    : o->kind == kind_number ? "number" : "size", o->least, o->most,
+	    is_time ? " (30s, 5m)" : o->kind == kind_size ? " (64M, 1.5G)"
+	    : o->kind == kind_share ? " (64M, 1.5G) or share from 1% to 100%" : "");
+}
+
+/* Parses a value that is a number in units, between the limits of the option. */
+static bool
+try_number(const option_t *o, const char *text, uint64_t *number) {
+	const unit_t *units = units_of(o->kind);
+	uint64_t least, most;
+	return value_try_parse(o->least, units, &least) && value_try_parse(o->most, units, &most)
+	    && value_try_parse(text, units, number) && *number >= least && *number <= most;
+}
+
 /* Checks the value of an option, or exits, and stores it; with a key, also in words.pairs. */
 static void
 take_option(const option_t *o, const char *text) {
 	value_t *v = &words.values[o->place];
-	bool is_good = true;
 	v->is_given = true;
 	v->text = text;
 	size_t digits = strspn(text, "0123456789");
 	bool is_percent = o->kind == kind_share && digits > 0 && strcmp(text + digits, "%") == 0;
-	if (o->kind == kind_size || (o->kind == kind_share && !is_percent)) {
-		is_good = value_try_parse(text, size_units, &v->number);
-	} else if (o->kind == kind_ms || o->kind == kind_seconds) {
-		is_good = value_try_parse(text, ms_units, &v->number);
+	bool is_good = o->kind == kind_flag;
+	if (is_percent) {
+		is_good = digits <= 3 && atoi(text) >= 1 && atoi(text) <= 100;
+	} else if (units_of(o->kind) != NULL) {
+		is_good = try_number(o, text, &v->number);
 		v->number = o->kind == kind_seconds ? (v->number + 999) / 1000 : v->number;
-		is_good = is_good && v->number <= INT64_MAX / 2;
-	} else if (o->kind == kind_number) {
-		is_good = value_try_parse(text, count_units, &v->number);
 	} else if (o->kind == kind_text) {
 		is_good = text[0] != '\0' && strchr(text, '\n') == NULL
 		    && (o->key == NULL || (strchr(text, ',') == NULL && !has_control(text)));
 	}
 	if (!is_good) {
-		leave(EXIT_USAGE, "--%s: \"%s\" is not a %s", o->name, text, o->kind == kind_size
-		    ? "size (64M, 1.5G)" : o->kind == kind_share ? "size (64M, 1.5G) or share (90%)"
-		    : o->kind == kind_ms || o->kind == kind_seconds ? "time (30s, 5m)"
-		    : o->kind == kind_number ? "number" : "text that can be used here");
+		leave_bad(o, text);
 	}
 	if (o->key == NULL) {
 		return;
@@ -317,9 +347,6 @@ check_duration(void) {
 		leave(EXIT_USAGE, "-d %s: --max or max_seconds ends the session before; give one of them",
 		    d->text);
 	}
-	if (d->is_given && d->number / 1000 > DURATION_DAYS * UINT64_C(86400)) {
-		leave(EXIT_USAGE, "-d: \"%s\" is too long; %dd is the longest", d->text, DURATION_DAYS);
-	}
 }
 
 /* Checks the words together, and sets the default of --wait. */
@@ -350,10 +377,6 @@ words_complete(void) {
 	}
 	if (is_on(o_output) && is_on(o_dir)) {
 		leave(EXIT_USAGE, "a profile cannot be streamed through a control directory");
-	}
-	if (is_on(o_tick) && words.values[o_tick].number < TICK_MIN_MS) {
-		leave(EXIT_USAGE, "--interval: \"%s\" is too short; %dms is the shortest",
-		    words.values[o_tick].text, TICK_MIN_MS);
 	}
 	check_duration();
 	if (words.verb == SET && words.npairs + words.nraw == 0) {

@@ -41,11 +41,19 @@ sub raw {
 	my $held = -e $path ? undef : Pack::member($path);
 	return $held if defined $held;
 	return Fetch::text($path) if Fetch::is_url($path);
-	Talk::fail(1, "$path: no such file") unless -e $path;
-	Talk::fail(1, "$path: is a directory") if -d _;
+	need_file($path);
 	open(my $fh, '<', $path) or Talk::fail(1, "$path: $!");
 	Talk::fail(1, "$path: is a device") if -b $fh || -c _ && !-t $fh;
 	return of_handle($path, $fh);
+}
+
+# Fails for a path where no file is, and for a directory.
+sub need_file {
+	my ($path) = @_;
+	my $hint = $path =~ m{^[\w.-]+:\d+(?:/|\z)} ? "; if it is a server: http://$path" : '';
+	Talk::fail(1, "$path: no such file$hint") unless -e $path;
+	Talk::fail(1, "$path: is a directory") if -d _;
+	return;
 }
 
 # All bytes of a handle, as they are; the path is for the message of a failure to read.

@@ -61,11 +61,11 @@ sub command {
 	$main::status = 128 + $self->{quit} if $self->{quit} > 0;
 }
 
-# A time as 500ms, 2s, 1m or a number, in seconds; fails for another text.
+# The time of --interval as 500ms, 2s, 1m or a number, in seconds; fails for another text.
 sub seconds_of {
 	my ($text) = @_;
 	$text =~ /^(\d+(?:\.\d+)?)(ms|s|m)?$/ && $1 > 0
-	    or Talk::fail(2, "not a time: $text (500ms, 2s, 1m)");
+	    or Talk::fail(2, "--interval takes a time as 500ms, 2s, 1m; '$text' is none");
 	return $1 * { ms => 0.001, s => 1, m => 60 }->{ $2 // 's' };
 }
 

@@ -191,6 +191,7 @@ my @tools = qw(jeprof-symbolize llvm-symbolizer addr2line);
 our $engine = ''; # the one that answered last
 # path -> answers() of jeprof-symbolize: each ask_all() runs it once for all of its objects
 my %told;
+my %is_package; # path -> 1: its split units are in a file PATH.dwp, which llvm-symbolizer reads
 
 # The programs among @tools that are there.
 sub line_tools { return grep { Tool::find($_) } @tools }
@@ -246,6 +247,7 @@ sub found_lines {
 	my $path = path_of_lines($object) // return {};
 	return $told{$path} if $told{$path} && !grep { !$told{$path}{$_} } @offsets;
 	my @there = line_tools();
+	push @there, shift @there if $is_package{$path};
 	for my $tool (@there) {
 		my $found = answers(ask($tool, $path, @offsets) // next);
 		next if $tool ne $there[0] && !grep { $_->[1] !~ /^\?\?/ } map { @$_ } values %$found;
@@ -280,9 +282,21 @@ sub ask_all {
 	for my $part (split /^(?=file )/m, $text) {
 		my ($path) = $part =~ /^file (.*)\n/ or next;
 		next unless defined $input{$path};
+		next if $part =~ s/^lacks (\d+) (.*)\n\z//m && is_elsewhere($path, $1, $2);
 		%{ $told{$path} } = (%{ $told{$path} // {} }, %{ answers($part) });
 		tell_engine($tools[0], $path);
 	}
+}
+
+# Whether another tool is to be asked for a file with $count split units whose files, the first of
+# which is $name, are not there: llvm-symbolizer, if they are in a package. Else says what lacks.
+sub is_elsewhere {
+	my ($path, $count, $name) = @_;
+	my $more = $count > 1 ? ' and ' . ($count - 1) . ' more' : '';
+	return $is_package{$path} = 1 if -e "$path.dwp" && Tool::find($tools[1]);
+	Talk::note(-e "$path.dwp" ? "$path.dwp: only $tools[1] reads it, which is not installed; inlined calls are missing"
+		: "$path: $name$more (-gsplit-dwarf) not there: inlined calls are missing; keep the files, or pack them by llvm-dwp -e $path -o $path.dwp");
+	return 0;
 }
 
 # Remembers which tool gave lines.

@@ -66,9 +66,11 @@ sub parse {
 		$count++;
 		last unless $text =~ /\G\n/gc;
 	}
-	Talk::fail(1, "$path: holds no profile") unless @{ $self->{names} };
+	my $is_whole = $text =~ /\Gend $count\n\z/gc;
+	Talk::fail(1, $is_whole ? "$path: holds no profile" : "$path: truncated or damaged after $count "
+		    . 'parts; there is no whole profile before that') unless @{ $self->{names} };
 	Talk::doubt("$path: truncated or damaged after $count parts; what is there is shown")
-	    unless $text =~ /\Gend $count\n\z/gc;
+	    unless $is_whole;
 	return $self;
 }
 

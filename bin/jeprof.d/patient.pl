@@ -106,11 +106,13 @@ sub refused {
 	my $command;
 	$command = $1 if $text =~ s/; this would start it on ours: (.*)$//;
 	$command //= Talk::command('list') if $text =~ /does not run the library/;
-	$command //= 'sudo ' . Talk::command('doctor', $pid) if $text =~ /use sudo|no way in/;
+	my $is_denied = $text =~ /no way in/; # to root too: in a container, or by a security module
+	$command //= 'sudo ' . Talk::command('doctor', $pid)
+	    if $text =~ /use sudo/ || $is_denied && $> != 0;
 	my $about = $text =~ /without the profiler/ ? 'profiler' : $text =~ /no way in|closed/
 	    ? 'rights' : $text =~ /malloc|allocator|run the library/ ? 'allocator' : 'answer';
 	Doctor::find($code == 7 ? 'warn' : 'problem', $about, $text,
-		$command // Talk::command('status', $pid, '--wait', '30s'));
+		$command // ($is_denied ? () : Talk::command('status', $pid, '--wait', '30s')));
 }
 
 # Findings where the library answered: whose malloc it is, what its session does and has done.
@@ -168,8 +170,9 @@ sub elsewhere {
 # Findings about profiles that the process has written, could not write, or held back by its limits.
 sub written {
 	my ($pid, $status) = @_;
-	Doctor::find('problem', 'files', "the last profile could not be written: $status->{last_error}",
-		Talk::command('dump', $pid, '-o', 'profile.heap')) if length($status->{last_error} // '');
+	my $error = ($status->{last_error} // '') =~ s/ (\d+)$/, after $1 bytes/r;
+	Doctor::find('problem', 'files', "the last profile could not be written: $error",
+		Talk::command('dump', $pid, '-o', 'profile.heap')) if length $error;
 	Doctor::find('warn', 'files',
 		"$status->{suppressed} profiles were held back by the limits of gap, number or size (prof_dump_...)", Talk::command('dump', $pid)) if $status->{suppressed};
 	my $file = $status->{last_dump} // '';

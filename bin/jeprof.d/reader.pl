@@ -57,7 +57,9 @@ sub doubt_image {
 	my ($self) = @_;
 	my ($cut, $torn) = map { ($_ // '') =~ /^([1-9]\d*)$/ ? $1 : 0 } @{ $self->{meta} }{qw(cut torn)};
 	doubt_cut($self->{file}, $cut) if $cut;
-	Talk::doubt("$self->{file}: $torn damaged objects of its tables are left out") if $torn && !$cut;
+	my $end = $self->{meta}{torn_list} ? ', and the stacks behind one of them on the list' : '';
+	Talk::doubt("$self->{file}: $torn damaged objects of its tables are left out$end")
+	    if $torn && !$cut;
 	return;
 }
 

@@ -74,12 +74,14 @@ sub profile {
 	return $status || 1;
 }
 
-# A size in bytes of its text: 64K, 1.5M or a number. Fails for another text or 0.
+# A size in bytes of the text of --rate: 64K, 1.5M or a number. Fails for another text, 0, and more
+# than the library takes.
 sub size_of {
 	my ($text) = @_;
-	$text =~ /^(\d+(?:\.\d+)?)([KMG]?)$/i or Talk::fail(2, "not a size: $text (64K, 1.5M)");
-	my $size = int($1 * { '' => 1, K => 1 << 10, M => 1 << 20, G => 1 << 30 }->{ uc $2 });
-	return $size > 0 ? $size : Talk::fail(2, "not a size: $text (64K, 1.5M)");
+	my $size = $text =~ /^(\d+(?:\.\d+)?)([KMG]?)$/i
+	    ? int($1 * { '' => 1, K => 1 << 10, M => 1 << 20, G => 1 << 30 }->{ uc $2 }) : 0;
+	return $size >= 1 && $size < 2**63 ? sprintf '%d', $size
+	    : Talk::fail(2, "--rate takes a size as 64K, 1.5M, 1 or more and below 2^63; '$text' is none");
 }
 
 # The path of an executable file, looked for in PATH if the name has no "/". Fails with 127 if there

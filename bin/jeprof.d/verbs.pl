@@ -29,10 +29,7 @@ sub set_places {
 	@Object::extra = @{ $option->{add_lib} };
 	$Object::debug_dir = $option->{debug_dir};
 	$Names::tells_files = $option->{debug};
-	for my $file (@Object::extra, grep { length } $option->{exe}) {
-		Talk::fail(1, "$file: no such file") unless -e $file;
-		Talk::fail(1, "$file: is a directory") if -d _;
-	}
+	Input::need_file($_) for @Object::extra, grep { length } $option->{exe};
 	$Object::program = $option->{exe} if length $option->{exe};
 }
 
@@ -66,9 +63,8 @@ sub head_of {
 	return '---' if $path eq '-';
 	my $head = Input::beginning($path, 4096);
 	return $head if length $head;
-	Talk::fail(1, "$path: no such file") unless -e $path;
-	Talk::fail(1, "$path: is a directory") if -d _;
-	return '' if -p _; # its writer would end if the pipe was opened and closed again
+	Input::need_file($path);
+	return '' if -p $path; # its writer would end if the pipe was opened and closed again
 	open(my $fh, '<:raw', $path) or Talk::fail(1, "$path: $!");
 	return '';
 }
@@ -183,7 +179,7 @@ sub classic {
 	take_program(\@files);
 	Options::say_idle($option, $mode);
 	my $work = load($option, @files);
-	print STDERR map { Talk::clean("Using local file $_.")
+	print STDERR map { Talk::clean(Fetch::is_url($_) ? "Using what $_ answered." : "Using local file $_.")
 		    . "\n" } grep { $_ ne '-' } $Object::program // (), map { $_->{file} } @{ $work->{dumps} };
 	return Shell::run($work) if $mode eq 'interactive';
 	for my $thread (threads($work, $option)) {

@@ -106,6 +106,16 @@ function age_of(node) {
 }
 
 /**
+ * How much of the bytes of a node has an age that is known, in percent.
+ * @param {number} node
+ */
+function known_share(node) {
+	const { ages, model } = view, all = model.totals(state.snapshot, 'bytes', false)[node];
+	const aged = ages && ages.node.subarray(AGES * node, AGES * (node + 1));
+	return percent(aged ? Math.min(aged.reduce((sum, bytes) => sum + bytes, 0), all) : 0, all);
+}
+
+/**
  * The visible boxes: those of the zoomed node and of its callers have the whole width; those of the
  * nodes below the zoomed one have a width in proportion to their totals.
  * @param {number} width
@@ -228,7 +238,9 @@ function tell_node(node) {
 		text += `, ${growth} since the snapshot compared with`;
 	}
 	if (age !== null) {
-		text += `, half of it older than ${age_text(age)}`;
+		const known = known_share(node);
+		const whole = known === '100.0%' ? 'it' : 'the ' + known + ' whose age is known';
+		text += `, half of ${whole} older than ${age_text(age)}`;
 	}
 	if (node) {
 		text += `  [${data.modules[data.module_of[name]]}]`;

@@ -97,9 +97,10 @@ async function fetch_profile() {
 		if (!answer.ok) {
 			throw new Error((await answer.text()).trim() || 'status ' + answer.status);
 		}
-		add_profile(read_profile(new Uint8Array(await bytes_of_answer(answer))));
+		const is_other = add_profile(read_profile(new Uint8Array(await bytes_of_answer(answer))));
 		const { length } = feed.snapshots, { clock } = feed.snapshots[length - 1];
-		say(`${length} ${length === 1 ? 'snapshot' : 'snapshots'}, the last at ${clock.slice(11)}`);
+		say(`${length} ${length === 1 ? 'snapshot' : 'snapshots'}, the last at ${clock.slice(11)}`
+			+ (is_other ? '; of another process than before, with the same pid' : ''));
 	} catch (error) {
 		say('no new snapshot: ' + /** @type {Error} */ (error).message);
 	}
@@ -125,14 +126,20 @@ async function bytes_of_answer(answer) {
 
 /**
  * Adds a profile to the snapshots and shows them; does nothing if its time is that of the last one.
+ * Of another process, or another program after exec, it is the first one: those before it go.
  * @param {Profile} profile
+ * @returns {boolean} whether it is of another process than those before
  */
 function add_profile(profile) {
-	const kept = view.is_begun ? selection() : null, snapshot = make_snapshot(profile);
-	const last = feed.snapshots[feed.snapshots.length - 1];
-	if (last && snapshot.time !== null && last.time === snapshot.time) {
-		return;
+	const snapshot = make_snapshot(profile), last = feed.snapshots[feed.snapshots.length - 1];
+	// a number that each start of a program draws anew; older libraries tell none
+	const is_other = Boolean(last) && (last.meta.instance || '') !== (snapshot.meta.instance || '');
+	if (is_other) {
+		feed.snapshots = [];
+	} else if (last && snapshot.time !== null && last.time === snapshot.time) {
+		return false;
 	}
+	const kept = view.is_begun && !is_other ? selection() : null;
 	feed.snapshots.push(snapshot);
 	if (feed.snapshots.length > MOST_SNAPSHOTS) {
 		feed.snapshots = feed.snapshots.filter((_, i) => i % 2 === 0 || i > MOST_SNAPSHOTS / 2);
@@ -145,6 +152,7 @@ function add_profile(profile) {
 	} else {
 		begin(0);
 	}
+	return is_other;
 }
 
 /**

@@ -7,7 +7,9 @@
  *
  *   stdin    file PATH, then its addresses (without load bias) as 0xHEX, one on a line; then the
  *            next file
- *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see answer.c
+ *   stdout   file PATH, then for each address, in any order: 0xHEX and pairs of lines, see
+ *            answer.c; then, if units of DWARF are split and N of their files are not there: lacks
+ *            N NAME, where NAME is that of the first one
  *   exit     0 done; 1 some file or stdin could not be read (a line on stderr; its addresses have
  *            no answer, or some of them), or stdout not written; 2 the input or an option is wrong:
  *            then the files before the current one are answered
@@ -39,6 +41,10 @@ file_answer(const char *path, list_t *list) {
 		reason = object_add_dwarf(&object);
 	if (reason == NULL)
 		reason = object_answer(&object, list->all, list->count, &printer);
+	for (char *c = object.lost_name; *c != '\0'; c++)
+		*c = *c == '\n' ? '?' : *c;
+	if (object.lost > 0)
+		printf("lacks %u %s\n", object.lost, object.lost_name);
 	object_close(&object);
 	list->count = 0;
 	if (reason != NULL)

@@ -35,6 +35,8 @@ typedef struct {
 	int alt_fd;		/* its descriptor; -1: none */
 	bool is_packed;		/* some section is compressed */
 	bool has_code_at_0;	/* a section of code begins at address 0 */
+	unsigned lost;		/* split units that were asked for and whose .dwo is not there */
+	char lost_name[256];	/* that of the first one, cut off if it is longer */
 } object_t;
 
 /*

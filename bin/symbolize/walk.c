@@ -12,6 +12,7 @@
 
 #include <dwarf.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int
@@ -28,18 +29,33 @@ by_unit(const void *a, const void *b) {
 	return x->unit < y->unit ? -1 : x->unit > y->unit ? 1 : by_address(a, b);
 }
 
+/* Notes that the .dwo which `unit` names is not there. */
+static void
+note_lost(object_t *object, Dwarf_Die *unit) {
+	Dwarf_Attribute attribute;
+	const char *name = NULL;
+
+	if (dwarf_attr(unit, DW_AT_dwo_name, &attribute) != NULL
+	    || dwarf_attr(unit, DW_AT_GNU_dwo_name, &attribute) != NULL)
+		name = dwarf_formstring(&attribute);
+	if (object->lost++ == 0)
+		snprintf(object->lost_name, sizeof(object->lost_name), "%s", name != NULL ? name : "?");
+}
+
 /*
  * The DIE below which the functions of a unit are: of a split unit (-gsplit-dwarf) that in the
  * compiler's file, .dwo, which libdw opens by the path in `unit` and puts into *split; else, and
  * for files below another root, where that path means another file, `unit` itself.
  */
 static Dwarf_Die *
-unit_whole(const object_t *object, Dwarf_Die *unit, Dwarf_Die *split) {
+unit_whole(object_t *object, Dwarf_Die *unit, Dwarf_Die *split) {
 	uint8_t type;
 	bool is_split = object->root == AT_FDCWD && dwarf_cu_info(unit->cu, NULL, &type, NULL, split,
-	    NULL, NULL, NULL) == 0 && type == DW_UT_skeleton && split->cu != NULL;
+	    NULL, NULL, NULL) == 0 && type == DW_UT_skeleton;
 
-	return is_split ? split : unit;
+	if (is_split && split->cu == NULL)
+		note_lost(object, unit);
+	return is_split && split->cu != NULL ? split : unit;
 }
 
 /* Answers queries (at least one) that all have the same unit, or all none. */

@@ -486,6 +486,6 @@ kill -9 "$pid"
 end_agent
 for size in 1 512K 2G x ''; do
 	"$AGENT" --blackbox "$size" >out 2>&1
-	is "$? $(grep -c 'no size (4M) or off that can be used here' out)" "2 1" "--blackbox \"$size\""
+	is "$? $(grep -c 'no size (4M) or off, which may be from 1M to 1G' out)" "2 1" "--blackbox \"$size\""
 done
 done_testing

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static int write_error; /* of pwrite(); 0: it succeeds */
@@ -28,6 +29,15 @@ tried_pwrite(int fd, const void *from, size_t size, off_t at) {
 	return -1;
 }
 
+static int jump_s; /* seconds by which the wall clock was set forward */
+
+static int
+set_clock_gettime(clockid_t clock, struct timespec *to) {
+	int result = clock_gettime(clock, to);
+	to->tv_sec += clock == CLOCK_REALTIME ? jump_s : 0;
+	return result;
+}
+
 static int
 failing_unlinkat(int at, const char *name, int flags) {
 	(void)at, (void)name, (void)flags;
@@ -35,6 +45,7 @@ failing_unlinkat(int at, const char *name, int flags) {
 	return -1;
 }
 
+#define clock_gettime set_clock_gettime
 #define fstat told_fstat
 #define pwrite tried_pwrite
 #define unlinkat failing_unlinkat
@@ -67,7 +78,8 @@ try_size(off_t size, off_t all) {
 static void
 try_keep(const char *name, int error, const char *why) {
 	static dead_t d;
-	d = (dead_t){.pid = 7, .how = end_signal, .ended_ms = now_ms()};
+	d = (dead_t){.pid = 7, .how = end_signal,
+	    .ended_ms = client_clock_ns(CLOCK_REALTIME) / 1000000};
 	int box = memfd_create("box", 0);
 	expect("a box of one page", ftruncate(box, PIECE), 0);
 	expect("its data", !has_data || pwrite(box, "data", 4, 0) == 4, true);
@@ -117,6 +129,13 @@ main(void) {
 	try_keep("in memory", 0, "");
 	has_no_blocks = 1;
 	try_keep("no blocks", 0, "");
+	jump_s = 2 * 86400;
+	dead_expire();
+	expect("kept, though the clock was set forward by two days", kept, 2);
+	jump_s = 0;
+	all[0].until_ms = now_ms();
+	dead_expire();
+	expect("kept, when the day of one is over", kept, 1);
 	try_disk();
 	return bad;
 }

@@ -1,7 +1,7 @@
 /*
  * Inside of pages.c and page.c: a page with a part for which there was no memory is no whole page,
- * and the largest value that is told of a time is of that time. Prints what is wrong. Built by
- * inside.t.
+ * and the largest value that is told of a time is of that time; what --push lost is told. Prints
+ * what is wrong. Built by inside.t.
  */
 #include "pages.c"
 #include "page.c"
@@ -19,6 +19,48 @@ void
 elsewhere_sentence(text_t *t, const figures_t *f) {
 	(void)f;
 	t->is_cut = true;
+}
+
+counts_t counts;
+static uint64_t dropped; /* profiles that --push has lost */
+
+void
+dead_count(dead_counts_t *c) {
+	*c = (dead_counts_t){.kept = 0};
+}
+
+void
+push_read(push_figures_t *f) {
+	*f = (push_figures_t){.dropped = dropped};
+}
+
+void
+push_loss(const push_figures_t *f, char text[PUSH_LOSS]) {
+	snprintf(text, PUSH_LOSS, "lost %d", (int)f->dropped);
+}
+
+void
+table_lock(void) {}
+
+void
+table_unlock(void) {}
+
+proc_t *const *
+table_sorted(void) {
+	static proc_t *const none[] = {NULL};
+	return none;
+}
+
+/* The page of all processes tells what --push has lost. */
+static void
+check_loss(void) {
+	for (dropped = 0; dropped < 2; dropped++) {
+		text_t t = {0};
+		tell_index(&t);
+		expect("what --push lost", strstr(t.at, "</table>\n<p>lost 1</p>\n<p>0 more") != NULL,
+		    dropped == 1);
+		free(t.at);
+	}
 }
 
 /* Whether the picture of a full ring, a point each look_ms, the first 200 large, tells `words`. */
@@ -61,5 +103,6 @@ main(void) {
 	add_elsewhere(&t, &p, "", "");
 	expect("and stays so", t.is_cut, true);
 	check_picture();
+	check_loss();
 	return bad;
 }

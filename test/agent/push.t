@@ -27,6 +27,12 @@ for bad in "--push ftp://x" "--push http://" "--push http://a:b" "--push http://
 	"$AGENT" $bad 2>bad.err
 	is $? 2 "$bad is refused"
 done
+for file in / /dev/null; do
+	"$AGENT" --push http://a --push-ca $file >out 2>&1
+	is "$? $(cat out)" "2 jeprofd: --push-ca: \"$file\" is no file that can be used here" "authorities in $file"
+done
+"$AGENT" --push-interval 10ms >out 2>&1
+is "$(cat out)" 'jeprofd: --push-interval: "10ms" is no time (30s), which may be from 1s to 24h' "a time out of the limits, which are told with their units"
 
 # ---- what it sends
 receiver good 200

@@ -3,6 +3,7 @@
  * is wrong; 1 if anything is. Built by push.t.
  */
 #include "push.c"
+#include <stdarg.h>
 #include "expect.h"
 
 options_t options;
@@ -34,9 +35,16 @@ scrape_begin(const order_t *order, done_t *done, void *arg) {
 	return false;
 }
 
+static char said[512]; /* what was said last */
+static unsigned times; /* how often something was said */
+
 void
 talk(const char *format, ...) {
-	(void)format;
+	va_list args;
+	va_start(args, format);
+	vsnprintf(said, sizeof(said), format, args);
+	va_end(args);
+	times++;
 }
 
 void
@@ -93,10 +101,21 @@ main(void) {
 	push_read(&f);
 	expect("bytes with a large one", f.queued, (4 << 20) + (3 << 20) + 1);
 	expect("dropped for a large one", f.dropped, 16);
+	push_tick(0);
+	expect("said that some were dropped", times, 1);
 	add('w', (8 << 20) + 1);
+	push_tick(0);
+	expect("said once", times, 1);
+	for (unsigned i = 0; i < 16; i++) {
+		add('w', (8 << 20) + 1);
+	}
+	push_tick(0);
+	expect("said again", times, 2);
+	expect("with the numbers", strcmp(said, "--push: 33 profiles were dropped: 17 were larger than "
+	    "8M, for the others the queue of 8M had no room"), 0);
 	push_read(&f);
 	expect("bytes with one too large", f.queued, (4 << 20) + (3 << 20) + 1);
-	expect("dropped with one too large", f.dropped, 17);
+	expect("dropped with those too large", f.dropped, 33);
 	for (const char *want = "rstuv"; *want != '\0'; want++) {
 		expect("order", (uint64_t)oldest_mark(), (uint64_t)*want);
 	}

@@ -78,7 +78,7 @@ gives 200 'session 1' "start"
 get "/p/$pid/start" -X POST
 gives 409 'session 1 of this jeprofd since' "start again: who, and since when"
 get "/p/$pid/start?rate=x" -X POST
-gives 400 'rate is a number' "a bad rate"
+gives 400 'rate is a number of bytes from 1 to 1024G' "a bad rate"
 # Each profile is saved under the name of what it is.
 for name in heap.pb.gz=debug/pprof/heap allocs.pb.gz=debug/pprof/allocs heap.otlp.pb=otlp; do
 	get "/p/$pid/${name#*=}" -D headers
@@ -528,6 +528,11 @@ for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "
 	# shellcheck disable=SC2086
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
+done
+for text in 'long \0 and more' '\0' 'a tab\tand more'; do
+	printf "$text\n" >token # shellcheck disable=SC2059
+	"$AGENT" --token-file token 2>words.err
+	is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has control characters, which no request can have" "a token that nobody can send: $text"
 done
 printf 'short\n' >token
 "$AGENT" --token-file token 2>words.err

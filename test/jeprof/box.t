@@ -174,6 +174,8 @@ is(scalar(() = (jeprof('ls', '-n', 3600, 'hand.heap'))[1] =~ /^20.*Z +/mg), 3600
 is(join(' ', map { scalar(() = (jeprof('ls', '-n', $_, 'hand.heap'))[1] =~ /^20.*Z +/mg) } 0, 1, 2, 3), '0 1 2 3', 'so many as wanted');
 like((jeprof('ls', '-n', 1, 'hand.heap'))[1], qr/^2026-02-02 03:39:59Z /m, 'the last one always');
 is((jeprof('top', told({ torn => 3 })))[0], 3, 'damaged objects are a doubt');
+like((jeprof('top', told({ torn => 1, torn_list => 'true' })))[2], qr/: 1 damaged objects of its tables are left out, and the stacks behind one of them on the list$/m,
+	'so are the stacks that only one of them leads to');
 
 # ---- growth, by the function that finds it
 build('growth.c', <<'C', "-I$source/src", "-I$source/bin", "$source/bin/client/image_course.c") =~ /growth/ or die;

@@ -271,10 +271,14 @@ SKIP: {
 		'another mount namespace');
 }
 SKIP: {
-	skip 'not root, or no setpriv', 1 unless $> == 0 && which('setpriv');
+	skip 'not root, or no setpriv', 3 unless $> == 0 && which('setpriv');
 	my @nobody = (which('setpriv'), '--reuid=65534', '--regid=65534', '--clear-groups');
 	chmod 0755, $dir;
 	($code, $out) = run(@nobody, $^X, $jeprof, 'doctor', $pid);
+	my @bounded = (which('setpriv'), '--bounding-set=-sys_ptrace', '--inh-caps=-sys_ptrace');
+	my ($code0, $out0, $err0) = run(@bounded, $^X, $jeprof, 'doctor', $pid);
+	like("$code0 $out0", qr/^1 .*^problem  rights     no way in \(/ms, 'root without the right to trace');
+	unlike("$out0$err0", qr/sudo/, 'who is not sent to sudo');
 	skip 'nobody cannot read the build', 1 if $code != 1 || $out !~ /\S/;
 	like($out, qr/^problem  rights     no way in \(.*it belongs to uid 0, we are uid 65534/m,
 		'of another user');

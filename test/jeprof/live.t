@@ -133,7 +133,7 @@ C
 for my $case ([[$pid], 2, qr/this is none; --once/],
 	[['--once', 999999999], 5, qr/no such process|999999999/], [[], 2, qr/one process/],
 	[['--json', $pid], 2, qr/this is none|--once/],
-	[['--once', '--interval=x', $pid], 2, qr/not a time/]) {
+	[['--once', '--interval=x', $pid], 2, qr/--interval takes a time as 500ms, 2s, 1m; 'x' is none/]) {
 	($code, $out, $err) = jeprof('live', @{ $case->[0] });
 	is("$code|$out", "$case->[1]|", "live @{ $case->[0] }: exit $case->[1]");
 	like($err, $case->[2], 'and why');

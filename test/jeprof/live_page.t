@@ -216,6 +216,28 @@ is((run('node', 'reader.js'))[1], <<'END', 'a new profile and the reader');
 42 f0 large/2 f2/2
 END
 
+# A pid that another process has now, or another program: its snapshots begin anew, with the same time too.
+spew('other.js', $head . <<'JS');
+element('data').dataset = { interval: '10', from: 'heap' };
+window.setTimeout = () => 1;
+globalThis.fetch = () => new Promise(() => {});
+function add(time, instance, name) {
+	const samples = [{ frames: [{ name, line: '', module: 'serve' }], thread: 0, thread_name: '', label: '', age: null, objects: 1, bytes: 100 }];
+	const is_other = lent.add_profile({ time, period: 1, comments: instance ? { instance } : {}, samples });
+	console.log(is_other, lent.view.data.snaps.length, lent.view.data.name.map(n => lent.view.data.names[n]).join(' '));
+}
+lent.follow();
+[[1, '0xa', 'old'], [2, '0xa', 'old'], [2, '0xb', 'new'], [3, '0xb', 'new'], [4, '', 'unknown'], [5, '', 'unknown']].forEach(a => add(...a));
+JS
+is((run('node', 'other.js'))[1], <<'END', 'a pid that was used again');
+false 1 all old
+false 2 all old
+true 1 all new
+false 2 all new
+true 1 all unknown
+false 2 all unknown
+END
+
 # Growth is coloured without a snapshot to compare with: it is that since the first, as in the table
 # of growth, and the words tell none.
 spew('words.js', $reader . <<'JS');
@@ -237,7 +259,7 @@ true hsl(4,0%,88%) hsl(4,85%,55%) hsl(4,85%,84.4%)
 hsl(4,0%,88%)
 END
 
-# A box whose age is not known among others: nothing is told of its age.
+# A box whose age is not known among others: nothing is told of its age; of one that is known in part, the part.
 spew('told.js', $reader . <<'JS');
 add(2, [{ ...sample('large', 5000), age: 16 }]);
 lent.view.model.name_of.forEach((name, node) => {
@@ -245,7 +267,7 @@ lent.view.model.name_of.forEach((name, node) => {
 });
 JS
 is((run('node', 'told.js'))[1], <<'END', 'an age that is not known');
-all: 43.2K, 100.0%, half of it older than 38s
+all: 43.2K, 100.0%, half of the 11.3% whose age is known older than 38s
 f0: 1000B, 2.3%  [serve]
 large: 4.9K, 11.3%, half of it older than 38s  [serve]
 END

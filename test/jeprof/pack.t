@@ -182,6 +182,11 @@ for my $round (1 .. 40) {
 	    || "$out$err" =~ /[^\n\x20-\x7e\x80-\xff]/;
 }
 is(scalar(@bad), 0, 'damaged packs: one line, no noise') or diag @bad;
+for my $cut (14, 20, 60, 400) {
+	my ($code, $out, $err) = jeprof('top', spew('bad.jepack', substr $whole, 0, $cut));
+	like("$code $err", qr/^1 jeprof: bad\.jepack: truncated or damaged after 0 parts; there is no whole profile before that$/m,
+		"cut after $cut bytes, in its first profile: said so");
+}
 like((jeprof('top', spew('bad.jepack', "jeprof_pack/1\nend 0\n")))[2], qr/holds no profile/,
 	'a pack of nothing');
 

@@ -117,7 +117,7 @@ for my $case (["$dir/no.heap"], ["$dir/app", "$dir/no.heap"], ["$dir/noprogram",
 	my $name = (grep { /no\.heap|noprogram|localhost/ } @$case)[0] =~ s/^--base=//r;
 	($code, $out, $err) = jeprof('--text', @$case);
 	is($code, 1, "rule 5: $name: exit 1");
-	like($err, qr/^jeprof: \Q$name\E: no such file$/m, 'rule 5: in so many words');
+	like($err, qr/^jeprof: \Q$name\E: no such file(?:; if it is a server: http:\S+)?$/m, 'rule 5: in so many words');
 	is($out, '', 'rule 5: nothing on stdout');
 }
 for my $words (['-', '-'], ['--base=-', '-']) {
@@ -143,7 +143,8 @@ my @fetch = ("--tools=curl:$curl", '--text', '--show_bytes');
 ($code, $out, $err) = jeprof(@fetch, 'http://h');
 like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/,
 	'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
-is("$code|$err", "0|Using local file http://h.\n", 'rule 5: and it is no matter that its program is not here');
+is("$code|$err", "0|Using what http://h answered.\n", 'rule 5: and it is no matter that its program is not here');
+like((jeprof(@fetch, 'h:7071/pprof/heap'))[2], qr{^jeprof: h:7071/pprof/heap: no such file; if it is a server: http://h:7071/pprof/heap$}m, 'rule 5: without http://');
 jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
 like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');
 for my $case (['http://h?x=1', 'http://h/pprof/heap?x=1'], ['http://h/?x=1', 'http://h/pprof/heap?x=1'], ['http://h/', 'http://h/pprof/heap'],

@@ -90,6 +90,30 @@ for my $case (['plain', 'g++'], ['dwarf4', 'g++', '-gdwarf-4'], ['packed', 'g++'
 	}
 }
 
+# Units that are split, without their files: said, and read from a package by the tool that can.
+SKIP: {
+	my ($library) = libraries();
+	skip 'no split program, library or llvm-dwp', 7
+	    if !$program{split} || !$library || grep { !which($_) } qw(llvm-dwp llvm-symbolizer);
+	my $dump = dump_of($library, 'lg_prof_sample:10', $program{split});
+	my @ask = ('--text', '--lines', '--inlines', $dump);
+	my (undef, $want, $silent) = jeprof(@ask);
+	unlike($silent, qr/dwo|dwp/, 'split: nothing to say');
+	my ($dwo) = glob "$dir/*split*.dwo";
+	is((run('llvm-dwp', $dwo, '-o', "$dir/split.dwp"))[0], 0, 'a package');
+	rename $dwo, "$dir/away";
+	my (undef, $got, $err) = jeprof(@ask);
+	is($got, $want, 'its lines and inlined calls');
+	unlike($err, qr/dwo|dwp/, 'nothing to say');
+	rename "$dir/split.dwp", "$dir/gone.dwp";
+	(undef, $got, $err) = jeprof(@ask);
+	like($err, qr/^jeprof: \S+split: \S*split\S*\.dwo \(-gsplit-dwarf\) not there: inlined calls are missing;/m, 'no package: said');
+	unlike($got, qr/lacks/, 'and no frame');
+	rename "$dir/gone.dwp", "$dir/split.dwp";
+	is((jeprof('--tools=llvm-symbolizer:/bin/false,addr2line:/bin/false', @ask))[1], $got, 'a package that no tool reads: lines at least');
+	rename "$dir/away", $dwo;
+}
+
 # Several files, in any order of addresses; what cannot be read does not stop the others.
 my ($first) = addresses($program{plain});
 my ($code, $out, $err) =

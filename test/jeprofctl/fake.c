@@ -335,6 +335,12 @@ open_box(void) {
 	}
 	*box = (prof_mailbox_t){.version = PROF_MAILBOX_VERSION, .bytes = sizeof(block),
 	    .pid = (uint32_t)getpid(), .library_version = "fake"};
+	if (strcmp(mode, "junk") == 0) { /* a memory file of that name, of something else */
+		int fd = (int)syscall(SYS_memfd_create, PROF_MAILBOX_FD_NAME, 1u);
+		if (fd < 0 || write(fd, "something else", 14) != 14) {
+			_exit(1);
+		}
+	}
 	if (strcmp(mode, "closed") != 0) {
 		box->magic = PROF_MAILBOX_MAGIC;
 	}

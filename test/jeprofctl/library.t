@@ -189,6 +189,21 @@ runs "rubbish in the mailbox" ./fuzz "$pid" "${FUZZ_SECONDS:-3}"
 ctl status "$pid" --json
 gives 0 "and it still answers"
 is "$(lasting)" "$before" "nothing was started, changed or written by it"
+# why a profile could not be written: the errno once, and bytes that are said to be bytes
+for name in ENOENT ENOTDIR; do
+	mkdir gone
+	ctl start "$pid" -q --prefix "$W/gone/app"
+	rmdir gone
+	[ $name = ENOENT ] || : >gone
+	ctl stop "$pid" -q
+	is "$code $(printf %s "$err" | sed "s|$W/gone/app.[^ ]*.heap|PATH|")" "1 jeprofctl: $pid $NAME: the profile could not be written: $name PATH, after 0 bytes" "$name: told once"
+	ctl status "$pid" -q
+	has "$out" "last_error                  $name $W/gone/app" "$name: in the status"
+	has "$out" ".heap, after 0 bytes" "$name: also with bytes that are bytes"
+	ctl status "$pid" --json
+	has "$out" '.heap 0"' "$name: for scripts as prof.last_error has it"
+	rm -f gone
+done
 end
 
 # session NAME [ARGUMENT...]: a whole session of the process started last

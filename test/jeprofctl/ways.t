@@ -397,6 +397,15 @@ S
 	AS="unshare -m $W/outside mem $W/closed $pid"
 	ctl start "$pid"
 	[ "$code" -eq 99 ] || gives 5 "no right to attach, no memfd"
+	case $err in *"holds no mailbox"*) ok 1 "of which nothing is said" "$err" ;; esac
+	end
+	fake junk
+	AS="unshare -m $W/outside mem $W/closed $pid"
+	ctl start "$pid"
+	if [ "$code" -ne 99 ]; then
+		gives 5 "no right to attach, a memfd of something else"
+		has "$err" "its memory file jemalloc-mailbox holds no mailbox that we know, and " "which is said"
+	fi
 	end
 	LAUNCH="$nobody env MALLOC_CONF=prof_ctl_dir:,x:y"
 	fake normal

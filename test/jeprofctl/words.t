@@ -23,7 +23,43 @@ for words in "fly 1" "status" "stop" "status 1 2" "status 1 --nonsense" "status 
 	ctl $words
 	gives 2 "$words"
 done
-has "$err" '"9ms" is too short; 10ms is the shortest' "watch: how short"
+has "$err" '--interval: "9ms" is not a time from 10ms to ' "watch: how short"
+# a number that cannot be is told with its option and the limits, before the process is asked
+limits() {
+	while read -r least most words; do
+		# shellcheck disable=SC2086
+		ctl $words
+		gives 2 "$words"
+		set -- $words
+		option=$(printf '%s\n' "$@" | sed -n 's/^--//p' | tail -n 1)
+		has "$err" "--$option: \"$(printf '%s\n' "$@" | tail -n 1)\" is not a " "$words: told"
+		has "$err" " from $least to $most" "$words: with the limits"
+	done
+}
+limits <<'END'
+1 9223372036854775807 set 1 --rate 0
+1 9223372036854775807 set 1 --rate 9223372036854775808
+1 9223372036854775807 set 1 --rate 18446744073709551615
+1 9223372036854775807 set 1 --rate 18446744073709551616
+1 9223372036854775807 set 1 --rate -1
+1 9223372036854775807 start 1 --rate 0x10
+1 9223372036854775807 start 1 --rate +1
+0 18446744073709551615 set 1 --alloc 18446744073709551616
+0 18446744073709551615 set 1 --large -1
+0 18446744073709551615 set 1 --highwater 0%
+0 18446744073709551615 set 1 --step 101%
+0 18446744073709551615 set 1 --step 4294967297%
+1M 1G start 1 --blackbox --blackbox-size 1k
+1M 1G start 1 --blackbox --blackbox-size 18446744073709551615
+0 4294967296s start 1 --max 49710269618d
+0 53375995583d set 1 --every 106751991167d
+0 53375995583d status 1 --wait -1
+0 49710d start 1 --duration 49711d
+0 18446744073709551615 stop 1 --session 18446744073709551616
+0 18446744073709551615 watch 1 --count 1k
+END
+ctl set 1 --rate " 1"
+has "$err" '--rate: " 1" is not a size from 1 to 9223372036854775807' "a number behind a blank"
 ctl set 1 alloc:1,large:2
 has "$err" '"alloc:1,large:2" is not KEY:VALUE; each pair is a word of its own' "set: two pairs in a word"
 for most in "--max 1s" max_seconds:3; do
@@ -34,7 +70,7 @@ for most in "--max 1s" max_seconds:3; do
 done
 ctl start 1 -d 200000000d
 gives 2 "start -d for too long"
-has "$err" '-d: "200000000d" is too long; 49710d is the longest' "and how long it may be"
+has "$err" '--duration: "200000000d" is not a time from 0 to 49710d' "and how long it may be"
 ctl start 1 nonsense
 is "$err" 'jeprofctl: start: "nonsense" is not KEY:VALUE' "start: a word that is no pair"
 ctl set rate:5 -p 999999999

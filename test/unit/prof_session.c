@@ -85,6 +85,10 @@ test_options(void) {
 		why = "";
 		is_int(prof_session_parse(&o, bad[i], &why), EINVAL, "\"%s\" is refused", bad[i]);
 		ok(strlen(why) > 10, "with a reason: %s", why);
+		const char *colon = strstr(why, ": wants ");
+		ok(colon == NULL || strncmp(why, bad[i], (size_t)(colon - why)) == 0, "of this key: %s",
+		    why);
+		ok(strncmp(why, "a threshold", 11) != 0, "not of any threshold");
 	}
 	is_int(prof_session_parse(&o, NULL, &why), 0, "none");
 	is_int(prof_session_parse(&o, "", &why), 0, "an empty text");

@@ -182,13 +182,14 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 
 /*
  * The options but prefix: key, words (then the value is the index of one) or limits of a number,
- * and the sentence about a bad value. The first row is of all thresholds, whose keys are
- * prof_threshold_names.
+ * and the sentence about a bad value. The keys of thresholds are prof_threshold_names.
  */
-#define NTHRESHOLDS ((unsigned)prof_threshold_n)
-#define ROW_OF(i) ((unsigned)(i) < NTHRESHOLDS ? 0 : (unsigned)(i) - NTHRESHOLDS + 1)
+#define BYTES_OF_THRESHOLD(i, k, more) \
+	[i] = {NULL, NULL, 0, UINT64_MAX, k ": wants a number of bytes below 2^64, with K, M or G " \
+	    "behind if you like" more}
+#define OR_PERCENT ", or percent from 1 to 100"
 #define FLAG(i, k) \
-	[ROW_OF(i)] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
+	[i] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
 static const char *const flag_words[] = {"false", "true", NULL};
 typedef struct {
 	const char *key;
@@ -197,23 +198,27 @@ typedef struct {
 	uint64_t max;
 	const char *takes;
 } opt_row_t;
-static const opt_row_t opt_rows[ROW_OF(prof_session_noptions)] = {
-	{NULL, NULL, 0, UINT64_MAX,
-	    "a threshold wants a number, bytes with K, M or G behind if you like"},
-	[ROW_OF(prof_session_metric)] = {"highwater_metric", prof_metric_names, 0, 0,
+static const opt_row_t opt_rows[prof_session_noptions] = {
+	BYTES_OF_THRESHOLD(prof_threshold_alloc, "alloc", ""),
+	BYTES_OF_THRESHOLD(prof_threshold_large, "large", ""),
+	BYTES_OF_THRESHOLD(prof_threshold_highwater, "highwater", OR_PERCENT),
+	BYTES_OF_THRESHOLD(prof_threshold_highwater_step, "highwater_step", OR_PERCENT),
+	[prof_threshold_time_ms] = {NULL, NULL, 0, UINT64_MAX,
+	    "time_ms: wants a number of milliseconds, below 2^64"},
+	[prof_session_metric] = {"highwater_metric", prof_metric_names, 0, 0,
 	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
-	[ROW_OF(prof_session_budget)] = {"budget", NULL, 0, PROF_BUDGET_MAX,
+	[prof_session_budget] = {"budget", NULL, 0, PROF_BUDGET_MAX,
 	    "budget: wants percent of processor time from 0 to 100, such as 0.5"},
-	[ROW_OF(prof_session_sample_interval)] = {"sample_interval", NULL, 1, INT64_MAX,
-	    "sample_interval: wants a number of bytes from 1 on"},
-	[ROW_OF(prof_session_max_seconds)] = {"max_seconds", NULL, 0, MAX_SECONDS_LIMIT,
+	[prof_session_sample_interval] = {"sample_interval", NULL, 1, INT64_MAX,
+	    "sample_interval: wants a number of bytes from 1 to 9223372036854775807"},
+	[prof_session_max_seconds] = {"max_seconds", NULL, 0, MAX_SECONDS_LIMIT,
 	    "max_seconds: wants a number of seconds, at most 4294967296"},
 	FLAG(prof_session_reset, "reset"),
 	FLAG(prof_session_accum, "accum"),
 	FLAG(prof_session_final, "final"),
-	[ROW_OF(prof_session_box)] = {"blackbox", prof_box_names, 0, 0,
+	[prof_session_box] = {"blackbox", prof_box_names, 0, 0,
 	    "blackbox: wants true, fd or false"},
-	[ROW_OF(prof_session_box_size)] = {"blackbox_size", NULL, REGION_BOX_MIN, PROF_BOX_MAX,
+	[prof_session_box_size] = {"blackbox_size", NULL, REGION_BOX_MIN, PROF_BOX_MAX,
 	    "blackbox_size: wants a number of bytes from 1M to 1G"},
 };
 
@@ -238,7 +243,7 @@ value_parse(prof_session_opts_t *o, unsigned i, const pair_t *p) {
 		o->values[i] = percent;
 		return 0;
 	}
-	const opt_row_t *row = &opt_rows[ROW_OF(i)];
+	const opt_row_t *row = &opt_rows[i];
 	if (row->words != NULL) {
 		int word = fmt_find_word(row->words, p->value, p->len);
 		o->values[i] = (uint64_t)word;
@@ -260,7 +265,7 @@ pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 		return p->len > 0 && p->len <= PROF_PREFIX_MAX ? 0 : EINVAL;
 	}
 	for (unsigned i = 0; i < prof_session_noptions; i++) {
-		const opt_row_t *row = &opt_rows[ROW_OF(i)];
+		const opt_row_t *row = &opt_rows[i];
 		if (fmt_is_word(p->key, p->key_len,
 		    row->key != NULL ? row->key : prof_threshold_names[i])) {
 			*why = row->takes;
