@@ -15,7 +15,8 @@
  * Locks: `lock` protects the queue and the figures; functions named *_locked run under it. One of
  * two locks may be held when it is taken: scrape.c's of jobs (push_done) or the table's
  * (metrics.c). No other lock is taken under it, and it is not held while sending. push_tick() takes
- * the table's lock. Called by main.c, and by metrics.c for the figures.
+ * `lock`, releases it, and then takes the table's. Called by main.c, and by metrics.c for the
+ * figures.
  */
 #include "push.h"
 

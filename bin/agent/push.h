@@ -38,7 +38,8 @@ void push_start(void);
 /*
  * Begins the profiles that are due at now_ms (monotonic), one of each selected process in each
  * --push-interval; at most 4 in a call, those that are due for longest. Called by main() about
- * every second; takes the lock of the table, then that of the jobs, never both.
+ * every second. Takes the lock of the figures, then that of the table, then that of the jobs, one
+ * at a time.
  */
 void push_tick(int64_t now_ms);
 

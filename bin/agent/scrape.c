@@ -897,7 +897,12 @@ run(job_t *j) {
 		    "already: try again", j->uid, (unsigned long long)options.scrapes_max);
 		return;
 	}
-	if (!try_enter_process(j)) {
+	bool may = try_enter_process(j);
+	if (j->proc == NULL) {
+		answer_line(&j->answer, 503, "jeprofd has no memory");
+		return;
+	}
+	if (!may) {
 		answer_line(&j->answer, 503, "%d %s: %d requests for this process go on already: try again",
 		    j->target.pid, j->target.name, PER_PROCESS);
 		return;
