@@ -51,6 +51,32 @@ os_thread_restore_signals(const sigset_t *old) {
 	errno = saved;
 }
 
+void
+os_life_begin(os_life_t *life) {
+	pthread_mutexattr_t attr;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	life->is_known = pthread_mutex_init(&life->held, &attr) == 0
+	    && pthread_mutex_lock(&life->held) == 0;
+	pthread_mutexattr_destroy(&attr);
+}
+
+void
+os_life_end(os_life_t *life) {
+	if (life->is_known) {
+		pthread_mutex_unlock(&life->held);
+	}
+}
+
+bool
+os_life_is_over(os_life_t *life) {
+	if (!life->is_known || pthread_mutex_trylock(&life->held) != EOWNERDEAD) {
+		return false;
+	}
+	pthread_mutex_unlock(&life->held);
+	return true;
+}
+
 static void *
 thread_begin(void *arg) {
 	os_thread_t *t = arg;

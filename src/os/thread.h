@@ -37,6 +37,21 @@ typedef struct {
 int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
+/*
+ * Whether a thread has ended, also if it told nobody: a robust mutex that the thread holds until
+ * os_life_end(), which the kernel marks when a thread ends. The mark comes before the thread can be
+ * joined and before its stack is used again. In a forked child os_life_begin() is to be called
+ * anew. If the system has no such mutexes, nothing is found over.
+ */
+typedef struct {
+	pthread_mutex_t held;
+	bool is_known;
+} os_life_t;
+/* Both in the thread itself. */
+void os_life_begin(os_life_t *life);
+void os_life_end(os_life_t *life);
+/* Whether the thread has ended between the two; true once. One caller at a time, or the owner. */
+bool os_life_is_over(os_life_t *life);
 /* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
 /* The kernel's id of the calling thread, by a system call. */
