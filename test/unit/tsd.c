@@ -221,7 +221,7 @@ threads_listed(void) {
 /* Runs fn in a thread whose stack and words are unmapped when it has ended. */
 static void
 run_on_own_stack(void *(*fn)(void *), void *arg) {
-	pthread_t t;
+	pthread_t t = 0;
 	pthread_attr_t attr;
 	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 	    0);
