@@ -272,14 +272,14 @@ gate_unlink(gate_link_t *link) {
 
 /*
  * The first link from l on whose thread has not ended; every walk of the list takes it. The links
- * from l to it are moved to the absent ones: their threads have ended without gate_unregister(), since
- * they were registered after the last call of their keys' destructors, or of no key of ours. Their
- * words may be unmapped.
+ * from l to it are moved to the absent ones: their threads have ended without gate_unregister(),
+ * since they were registered after the last call of their keys' destructors, or belong to the C
+ * library of another namespace of the loader, which has other keys. Their words may be unmapped.
  */
 static gate_link_t *
 gate_living(gate_link_t *l) {
 	mutex_assert_owner(&gate.mtx);
-	while (l != NULL && unlikely(os_life_is_over(&l->life))) {
+	while (l != NULL && unlikely(os_life_try_see_end(&l->life))) {
 		gate_link_t *next = l->next;
 		gate_unlink(l);
 		l->tls = NULL;
@@ -296,7 +296,7 @@ gate_register(struct tls_s *t, gate_link_t *link) {
 	os_life_begin(&link->life);
 	mutex_lock(&gate.mtx);
 	link->tls = t;
-	gate_link(link, gate_living(gate.threads)); /* so that what ends untold does not pile up */
+	gate_link(link, gate_living(gate.threads)); /* which lets none pile up */
 	/* Marked before it is removed from n_unlisted, so that it is never seen outside in between. */
 	__atomic_store_n(&t->gate, t->gate | GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	mutex_unlock(&gate.mtx);

@@ -69,7 +69,7 @@ os_life_end(os_life_t *life) {
 }
 
 bool
-os_life_is_over(os_life_t *life) {
+os_life_try_see_end(os_life_t *life) {
 	if (!life->is_known || pthread_mutex_trylock(&life->held) != EOWNERDEAD) {
 		return false;
 	}

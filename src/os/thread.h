@@ -51,7 +51,7 @@ typedef struct {
 void os_life_begin(os_life_t *life);
 void os_life_end(os_life_t *life);
 /* Whether the thread has ended between the two; true once. One caller at a time, or the owner. */
-bool os_life_is_over(os_life_t *life);
+bool os_life_try_see_end(os_life_t *life);
 /* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
 /* The kernel's id of the calling thread, by a system call. */

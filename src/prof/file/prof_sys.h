@@ -5,10 +5,10 @@
  * A file is written under a temporary name in the same directory and renamed at the end. Where that
  * is impossible (a device, a bind-mounted file, a directory without write permission), an explicit
  * path that exists is written in place; a regular file only if the user owns it and it has no other
- * name (else EACCES) and no other process writes it so (EBUSY), a FIFO only if the user or root owns
- * it (EACCES). A symbolic link fails with ELOOP, a directory with EISDIR. A path of a descriptor
- * (/dev/stdout) is written in place without these tests, a regular file from the descriptor's
- * offset on; a socket fails with ENXIO.
+ * name (else EACCES) and no other process writes it so (EBUSY), a FIFO only if the user or root
+ * owns it (EACCES). A symbolic link fails with ELOOP, a directory with EISDIR. A path of a
+ * descriptor (/dev/stdout) is written in place without these tests, a regular file from the
+ * descriptor's offset on; a socket fails with ENXIO.
  *
  * A prof_file_t belongs to its caller, who serializes its use. Locks: `prof_prefix` for the prefix,
  * taken inside the gate (os/gate.h: fork waits until no thread is inside), which the functions for
