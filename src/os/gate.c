@@ -487,7 +487,6 @@ gate_part_from_others(const struct tls_s *self) {
 	gate.threads = NULL;
 	if (mine != NULL) {
 		gate_link(mine, NULL);
-		os_life_begin(&mine->life);
 	}
 	mutex_unlock(&gate.mtx);
 }

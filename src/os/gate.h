@@ -254,7 +254,7 @@ void gate_unwatch(void);
 /*
  * Whether there are links of absent threads: those of the ancestors of a forked child, which do not
  * exist here, and those that ended without gate_unregister(), which walks of the list find
- * (os_life_try_see_end). gate_take_absent() takes one of them, or returns NULL if there is none; it
+ * (os_life_t). gate_take_absent() takes one of them, or returns NULL if there is none; it
  * is called inside the gate. Of the link's members only `tls` is valid: NULL for the latter.
  */
 bool gate_has_absent(void);

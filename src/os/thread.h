@@ -38,19 +38,20 @@ int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void
 /* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
 /*
- * Whether a thread has ended, also if it told nobody: a robust mutex that the thread holds until
- * os_life_end(), which the kernel marks when a thread ends. The mark comes before the thread can be
- * joined and before its stack is used again. In a forked child os_life_begin() is to be called
- * anew. If the system has no such mutexes, nothing is found over.
+ * Tells whether a thread has ended, also if the thread told nobody: a robust mutex that it holds
+ * from os_life_begin() to os_life_end(), and that is marked for it when it ends: by the kernel, or
+ * by the C library, before it can be joined and before its stack is used again. A thread that forks
+ * does not hold it meanwhile, because a child cannot give it up. All zero: not held.
  */
 typedef struct {
-	pthread_mutex_t held;
-	bool is_known;
+	pthread_mutex_t mtx;
+	bool is_made; /* false if the system has no such mutexes */
+	bool is_held;
 } os_life_t;
-/* Both in the thread itself. */
+/* In the thread itself; does nothing if that was the last call. */
 void os_life_begin(os_life_t *life);
 void os_life_end(os_life_t *life);
-/* Whether the thread has ended between the two; true once. One caller at a time, or the owner. */
+/* Whether the thread has ended while it held it; true once. By one caller at a time. */
 bool os_life_try_see_end(os_life_t *life);
 /* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
