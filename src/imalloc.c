@@ -721,7 +721,11 @@ imalloc_refill(size_t size, size_t offset) {
 	int saved = errno;
 	tcache_t *tc = t->tsd->tcache;
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
-	tc->bins[slot].countdown--;
+	/* At 0 or below a signal handler has allocated since imalloc_default() looked. */
+	if (unlikely((int32_t)--tc->bins[slot].countdown <= 0)) {
+		gate_exit(t);
+		return imalloc_general(size);
+	}
 	void *p = imalloc_take(t->tsd, tc, NULL, slot);
 	gate_exit_inline(t);
 	errno = saved;

@@ -77,7 +77,10 @@ emap_boot(szind_t ncacheable) {
 	cassert(((SC_NSIZES + 1) << SC_LG_BIN_STRIDE) < (1 << (64 - ELEM_BIN_SHIFT)));
 }
 
-/* Makes a leaf of the window writable; 0 or an errno value. */
+/*
+ * Makes a leaf of the window writable; 0 or an errno value. A leaf may be an aligned huge page, of
+ * which few programs use much: where the system makes huge pages unasked, it is told not to.
+ */
 static int
 emap_window_open(size_t ind) {
 	const size_t bytes = EMAP_LEAF_ENTRIES * sizeof(*emap_window.elems);
@@ -86,8 +89,12 @@ emap_window_open(size_t ind) {
 	if ((atomic_load_u32(&emap.writable, MO_ACQUIRE) & bit) != 0) {
 		return 0;
 	}
-	int err = pages_unmark_guard(emap_window.elems + ind * EMAP_LEAF_ENTRIES, bytes);
+	void *leaf = emap_window.elems + ind * EMAP_LEAF_ENTRIES;
+	int err = pages_unmark_guard(leaf, bytes);
 	if (err == 0) {
+		if (pages_system_thp_mode() == thp_mode_always) {
+			(void)pages_nohuge(leaf, bytes);
+		}
 		atomic_fetch_or_u32(&emap.writable, bit, MO_RELEASE);
 	}
 	return err;

@@ -18,7 +18,6 @@
  */
 #include "os/gate.h"
 
-#include "os/thread.h"
 #include "os/witness.h"
 
 atomic_p_t gate_forker;
@@ -28,7 +27,8 @@ const uint64_t *gate_own;
 static struct {
 	mutex_t mtx;             /* protects the two lists */
 	gate_link_t *threads;    /* the list: registered threads, newest first */
-	gate_link_t *absent;     /* in a child: threads of its ancestors, a chain by `next` */
+	/* threads that ended untold, and in a child those of its ancestors; a chain by `next` */
+	gate_link_t *absent;
 	atomic_u32_t n_unlisted; /* threads inside that are not on the list */
 	atomic_b_t is_passed; /* a thread may have entered the closed gate; true in a lost child */
 	/* Further forks of the thread that closed it, in handlers of fork or of signals; else 0. */
@@ -270,12 +270,33 @@ gate_unlink(gate_link_t *link) {
 	}
 }
 
+/*
+ * The first link from l on whose thread has not ended; every walk of the list takes it. The links
+ * from l to it are moved to the absent ones: their threads have ended without gate_unregister(),
+ * since they were registered after the last call of their keys' destructors, or belong to the C
+ * library of another namespace of the loader, which has other keys. Their words may be unmapped.
+ */
+static gate_link_t *
+gate_living(gate_link_t *l) {
+	mutex_assert_owner(&gate.mtx);
+	while (l != NULL && unlikely(os_life_try_see_end(&l->life))) {
+		gate_link_t *next = l->next;
+		gate_unlink(l);
+		l->tls = NULL;
+		l->next = gate.absent;
+		__atomic_store_n(&gate.absent, l, __ATOMIC_RELAXED);
+		l = next;
+	}
+	return l;
+}
+
 void
 gate_register(struct tls_s *t, gate_link_t *link) {
 	assert(t->gate_depth > 0 && (t->gate & GATE_REGISTERED) == 0);
+	os_life_begin(&link->life);
 	mutex_lock(&gate.mtx);
 	link->tls = t;
-	gate_link(link, gate.threads);
+	gate_link(link, gate_living(gate.threads)); /* which lets none pile up */
 	/* Marked before it is removed from n_unlisted, so that it is never seen outside in between. */
 	__atomic_store_n(&t->gate, t->gate | GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
 	mutex_unlock(&gate.mtx);
@@ -292,13 +313,14 @@ gate_unregister(struct tls_s *t, gate_link_t *link) {
 	__atomic_store_n(&t->gate, t->gate & ~(uint32_t)(GATE_REGISTERED | GATE_INSIDE),
 	    __ATOMIC_SEQ_CST);
 	mutex_unlock(&gate.mtx);
+	os_life_end(&link->life);
 }
 
 void
 gate_for_each(void (*fn)(struct tls_s *t, void *ctx), void *ctx) {
 	assert(tls_get()->gate_depth > 0);
 	mutex_lock(&gate.mtx);
-	for (gate_link_t *l = gate.threads; l != NULL; l = l->next) {
+	for (gate_link_t *l = gate_living(gate.threads); l != NULL; l = gate_living(l->next)) {
 		fn(l->tls, ctx);
 	}
 	mutex_unlock(&gate.mtx);
@@ -308,8 +330,8 @@ bool
 gate_has_others(const struct tls_s *t) {
 	assert(t == tls_get() && t->gate_depth > 0);
 	mutex_lock(&gate.mtx);
-	const gate_link_t *l = gate.threads;
-	bool has = l != NULL && (l->tls != t || l->next != NULL);
+	gate_link_t *l = gate_living(gate.threads);
+	bool has = l != NULL && (l->tls != t || gate_living(l->next) != NULL);
 	mutex_unlock(&gate.mtx);
 	return has;
 }
@@ -347,7 +369,7 @@ gate_try_look(void) {
 	}
 	atomic_store_b(&gate.is_passed, false, MO_SEQ_CST);
 	bool is_any_inside = atomic_load_u32(&gate.n_unlisted, MO_SEQ_CST) != 0;
-	for (const gate_link_t *l = gate.threads; l != NULL; l = l->next) {
+	for (gate_link_t *l = gate_living(gate.threads); l != NULL; l = gate_living(l->next)) {
 		is_any_inside |= (__atomic_load_n(&l->tls->gate, __ATOMIC_SEQ_CST) & GATE_INSIDE) != 0;
 	}
 	mutex_unlock(&gate.mtx);
@@ -456,6 +478,9 @@ gate_part_from_others(const struct tls_s *self) {
 		gate_unlink(mine);
 	}
 	while (*end != NULL) {
+		if ((*end)->tls == NULL) {
+			(*end)->tls = (struct tls_s *)(uintptr_t)self; /* ended in the parent, not here */
+		}
 		end = &(*end)->next;
 	}
 	*end = gate.threads;

@@ -17,6 +17,7 @@
 #define OS_GATE_H
 
 #include "os/mutex.h"
+#include "os/thread.h"
 #include "os/tls.h"
 #include "util/atomic.h"
 
@@ -186,9 +187,9 @@ uint32_t gate_leave_all(struct tls_s *t);
 void gate_reenter(struct tls_s *t, uint32_t depth);
 
 /*
- * Puts a thread's words on the list that forking threads read. The words and the link must stay
- * valid until gate_unregister(), which takes them off. Both are called inside the gate, and the
- * thread stays inside.
+ * Puts a thread's words on the list that forking threads read. gate_unregister() takes them off;
+ * the link must stay valid until then, or until gate_take_absent() returns it, the words as long as
+ * the thread is there. Both are called inside the gate, and the thread stays inside.
  */
 struct gate_link_s;
 void gate_register(struct tls_s *t, struct gate_link_s *link);
@@ -199,6 +200,7 @@ typedef struct gate_link_s {
 	struct gate_link_s *next;
 	struct gate_link_s **from; /* the pointer that points to this link: the list's head or a next */
 	struct tls_s *tls;
+	os_life_t life;    /* of the thread */
 } gate_link_t;
 
 /*
@@ -250,9 +252,10 @@ void gate_watch(const uint64_t *own, void (*copy)(void), void (*leave)(void));
 void gate_unwatch(void);
 
 /*
- * In a forked child: whether there are links of threads of its ancestors, which do not exist here.
- * gate_take_absent() takes one of them, or returns NULL if there is none; it is called inside the
- * gate. The link's members are not valid any more, only its address, which leads to the tsd.
+ * Whether there are links of absent threads: those of the ancestors of a forked child, which do not
+ * exist here, and those that ended without gate_unregister(), which walks of the list find
+ * (os_life_t). gate_take_absent() takes one of them, or returns NULL if there is none; it
+ * is called inside the gate. Of the link's members only `tls` is valid: NULL for the latter.
  */
 bool gate_has_absent(void);
 gate_link_t *gate_take_absent(void);

@@ -287,14 +287,6 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	return addr != NULL ? NULL : map_aligned_slow(size, alignment, *commit);
 }
 
-void *
-pages_map_file(int fd, size_t size) {
-	int saved = errno;
-	void *p = os_hooks->mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	errno = saved;
-	return p == MAP_FAILED ? NULL : p;
-}
-
 int
 pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	assert(is_range(addr, size));
@@ -335,6 +327,25 @@ pages_move_over(void *from, size_t size, void *to, size_t new_size) {
 	/* `from` may be the result of pages_move_out(), which is aligned to the kernel's page only. */
 	assert(is_range(to, size) && is_range(to, new_size) && new_size >= size);
 	return try_move(from, size, new_size, MREMAP_FIXED, to, &at);
+}
+
+void *
+pages_map_file(int fd, size_t size) {
+	int saved = errno;
+	bool commit = false;
+	void *p = os_hooks->mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), *to = p;
+	errno = saved;
+	if (p == MAP_FAILED) {
+		return NULL;
+	}
+	if (((uintptr_t)p & PAGE_MASK) != 0) { /* as in pages_move_over() */
+		to = pages_map(NULL, size, PAGE, &commit);
+		if (to == NULL || pages_move_over(p, size, to, size) != 0) {
+			unmap_in_time(p, size);
+			return NULL;
+		}
+	}
+	return to;
 }
 
 int

@@ -229,7 +229,7 @@ tsd_make(struct tls_s *t) {
 	assert(t == tls_get() && t->state == tsd_state_fresh);
 	t->state = tsd_state_making;
 	while (gate_has_absent() && tsd_try_end_absent()) {
-		/* Threads that a fork left behind still count as users of arenas (tsd_try_end_absent). */
+		/* Threads that do not exist still count as users of arenas (tsd_try_end_absent). */
 	}
 	tsd_t *tsd = tsd_new(t);
 	if (tsd == NULL) {
@@ -330,10 +330,18 @@ tsd_give_back(tsd_t *tsd) {
 	arenas_unbind(tsd->arena);
 }
 
+static void
+tsd_run_cleanups(tsd_t *tsd) {
+	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
+		tsd_cleanups[i](tsd);
+	}
+}
+
 /*
- * Ends an absent thread: one of the process that forked, which does not exist in this child. It was
- * outside the gate when the process forked, at most in the fast path, whose every instruction
- * leaves a valid cache (arena/cache_bin.h). Its profiler's record was ended at the fork.
+ * Ends an absent thread: one of the process that forked, which does not exist in this child, or one
+ * that has ended untold (link->tls is NULL). The former was outside the gate when the process
+ * forked, at most in the fast path, whose every instruction leaves a valid cache
+ * (arena/cache_bin.h). Its profiler's record was ended at the fork.
  */
 bool
 tsd_try_end_absent(void) {
@@ -346,6 +354,10 @@ tsd_try_end_absent(void) {
 	tsd->tls = t;
 	t->inside++;
 	claim_settle(tsd);
+	if (link->tls == NULL) {
+		tsd_run_cleanups(tsd);
+		atomic_fetch_sub_u32(&tsds.count, 1, MO_RELAXED);
+	}
 	tsd_give_back(tsd);
 	meta_free(tsd, sizeof(*tsd));
 	t->inside--;
@@ -366,9 +378,7 @@ tsd_cleanup(tsd_t *tsd) {
 	gate_enter(t);
 	t->inside++;
 	claim_settle(tsd);
-	for (size_t i = 0; tsd_cleanups != NULL && tsd_cleanups[i] != NULL; i++) {
-		tsd_cleanups[i](tsd);
-	}
+	tsd_run_cleanups(tsd);
 	tsd_give_back(tsd);
 	if (vacant_may_exceed()) {
 		arenas_keep_limit(thread_event_try_end_last(tsd, tsd_count()));
@@ -403,7 +413,24 @@ tsd_reseed(tsd_t *mine) {
 }
 
 void
+tsd_prefork(void) {
+	tsd_t *mine = tls_get()->tsd;
+	if (mine != NULL) {
+		os_life_end(&mine->gate.life);
+	}
+}
+
+/* After a fork, in the parent and in the child. */
+static void
+tsd_live_on(tsd_t *mine) {
+	if (mine != NULL) {
+		os_life_begin(&mine->gate.life);
+	}
+}
+
+void
 tsd_postfork_parent(void) {
+	tsd_live_on(tls_get()->tsd);
 	tsd_next_seed();
 }
 
@@ -412,6 +439,7 @@ tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
 	assert(mine == NULL || mine->tls == tls_get());
 	assert(!gate_is_entered(tls_get()));
+	tsd_live_on(mine);
 	tsd_reseed(mine);
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	if (gate_has_absent()) {

@@ -39,9 +39,8 @@ tsd_fetch_in_gate(struct tls_s *t) {
 
 /*
  * tsd_fetch_in_gate() for a free. A thread that has only freed a few objects does not get a tsd,
- * because the C library frees memory after the destructors of a thread's keys have run. No
- * destructor would free a tsd made then, and the gate's list would keep a link into the TLS of a
- * thread that has ended.
+ * because the C library frees memory after the destructors of a thread's keys have run. A tsd made
+ * then stays until a walk of the gate's list finds that its thread has ended (tsd_try_end_absent).
  */
 #define TSD_EARLY_FREES 32
 ALWAYS_INLINE tsd_t *
@@ -110,7 +109,8 @@ extern bool tsd_all_slow;
 
 /*
  * Called in order at the end of a thread, inside the gate, before the cache is freed; the last
- * entry is NULL. Not for threads that tsd_try_end_absent() ends.
+ * entry is NULL. For a thread that ended untold a later thread calls them; not for those of the
+ * parent, in a child.
  */
 extern void (*const *tsd_cleanups)(tsd_t *tsd);
 
@@ -125,6 +125,8 @@ uint64_t tsd_deallocated(tsd_t *tsd);
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
+/* Called before a fork: the thread's os_life_t (os/thread.h) is not held in it. */
+void tsd_prefork(void);
 /* Called in the parent after a fork: the next child gets other seeds. */
 void tsd_postfork_parent(void);
 /*
@@ -133,11 +135,12 @@ void tsd_postfork_parent(void);
  */
 void tsd_postfork_child(void);
 /*
- * In a forked child: returns what the cache, the spares and the quarantine of a thread of its
- * ancestors hold, and frees its data. False if there is none left. Called by slow paths, one thread
- * in each, so that a child that executes another program at once is not delayed; and for all
- * threads before a mallctl, before a new thread chooses its arena, and when the system has refused
- * memory. Inside the gate without a lock.
+ * Returns what the cache, the spares and the quarantine of an absent thread hold, and frees its
+ * data: in a forked child one of its ancestors, anywhere one whose end was not told, since its tsd
+ * was made later. False if there is none left. Called in a child by slow paths, one thread in each,
+ * so that a child that executes another program at once is not delayed; and for all threads before
+ * a mallctl, before a new thread chooses its arena, and when the system has refused memory. Inside
+ * the gate without a lock.
  */
 bool tsd_try_end_absent(void);
 

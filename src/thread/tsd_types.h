@@ -3,7 +3,7 @@
  * thread itself uses its tsd, without a lock, except that: threads that are registered or end
  * change the links in `gate` of others, under the lock of the gate's list; another thread may
  * change `claim`, and take objects of the cache while `claim` says so (thread/claim.h); statistics
- * read how much is in the cache; a forked child ends the tsd of threads that do not exist there
+ * read how much is in the cache; another thread ends the tsd of one that does not exist
  * (tsd_try_end_absent). Used by thread/, malloc and free, mallctl and the profiler.
  */
 #ifndef THREAD_TSD_TYPES_H
@@ -38,7 +38,6 @@ typedef struct user_mark_s {
 
 typedef struct tsd_s tsd_t;
 struct tsd_s {
-	gate_link_t gate;             /* its place in the gate's list of threads */
 	struct tls_s *tls;            /* the thread's TLS words */
 	struct tcache_s *tcache;      /* NULL: switched off, or not made yet */
 	atomic_u32_t claim;           /* CLAIM_*: another thread takes objects of the cache */
@@ -102,6 +101,7 @@ struct tsd_s {
 	void *prof;                   /* the profiler's record, a prof_tdata_t; NULL: none yet */
 	quarantine_t *quarantine;     /* NULL: none yet */
 	user_mark_t user_marks[USER_EVENTS_MAX];
+	gate_link_t gate;             /* its place in the gate's list of threads */
 };
 
 /*

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -255,6 +256,11 @@ bind_mount(void *arg) {
 	MUST_HAVE(mount(in_dir("behind"), in_dir("mounted"), NULL, MS_BIND, NULL) == 0);
 	MUST(dump_to(in_dir("mounted")) == 0);
 	MUST(is_whole(in_dir("mounted")) && is_whole(in_dir("behind")));
+	/* Another process writes there meanwhile. */
+	int fd = open(in_dir("behind"), O_RDWR);
+	MUST(flock(fd, LOCK_EX) == 0 && dump_to(in_dir("mounted")) == EBUSY);
+	MUST(is_whole(in_dir("behind")));
+	MUST(flock(fd, LOCK_UN) == 0 && dump_to(in_dir("mounted")) == 0);
 	MUST(files_with(".tmp") == 0);
 	_exit(0);
 }

@@ -208,6 +208,8 @@ test_values(void) {
 	is_uint(opt_prof_sample_interval, (uint64_t)16 << 20, "hexadecimal M");
 	parse("prof_dump_mode:640");
 	is_uint(opt_prof_dump_mode, 0640, "a mode is octal");
+	is_uint(parse("prof_dump_mode:200,prof_dump_mode:0,prof_dump_mode:1000"), 3, "modes refused");
+	is_uint(opt_prof_dump_mode, 0640, "the process reads its own dumps again (prof_keep)");
 	parse("prof_prefix:%n%s/x");
 	is_str(opt_prof_prefix, "%n%s/x", "a text as it is");
 	test_prefix();

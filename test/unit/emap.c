@@ -2,6 +2,7 @@
 #include "core.h"
 
 #include "meta/emap.h"
+#include "os/sys.h"
 
 #define GRANULE ((size_t)1 << EMAP_LG_GRANULE)
 
@@ -67,6 +68,52 @@ test_window(void) {
 	one.state = extent_state_active;
 	emap_clear_slab_interior(&one);
 	emap_clear_boundary(&one);
+}
+
+static const char *enabled;
+static unsigned n_nohuge;
+
+static int
+fake_open(const char *path, int flags, unsigned mode) {
+	if (strstr(path, "transparent_hugepage/enabled") == NULL) {
+		return os_hooks_real.open(path, flags, mode);
+	}
+	int fd = memfd_create("fake", MFD_CLOEXEC);
+	size_t n = strlen(enabled);
+	if (fd < 0 || write(fd, enabled, n) != (ssize_t)n || lseek(fd, 0, SEEK_SET) != 0) {
+		bail_out("no file in memory");
+	}
+	return fd;
+}
+
+static int
+noted_madvise(void *addr, size_t size, int advice) {
+	n_nohuge += advice == MADV_NOHUGEPAGE
+	    && size == EMAP_LEAF_ENTRIES * sizeof(*emap_window.elems);
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+/* A leaf is as large as a huge page, and mostly little of it is touched. */
+static void
+test_no_huge_leaf(void) {
+	static const char *const modes[] = {"always [madvise] never", "[always] madvise never"};
+	struct os_hooks_s hooks = os_hooks_real;
+	if (emap_window.elems == NULL) {
+		skip(2, "no window: the system's address space is limited");
+		return;
+	}
+	hooks.open = fake_open;
+	hooks.madvise = noted_madvise;
+	for (unsigned i = 0; i < 2; i++) {
+		enabled = modes[i];
+		n_nohuge = 0;
+		os_hooks = &hooks;
+		pages_boot_thp();
+		int err = emap_reserve((char *)emap_window.from + ((i + 1) << EMAP_LG_LEAF), PAGE);
+		os_hooks = &os_hooks_real;
+		ok(err == 0 && n_nohuge == i, "no huge page becomes a leaf: %s", enabled);
+	}
+	pages_boot_thp();
 }
 
 static void
@@ -194,6 +241,7 @@ static void
 body(void) {
 	test_lookup();
 	test_window();
+	test_no_huge_leaf();
 	test_boundary();
 	test_slab();
 	test_slab_bins();

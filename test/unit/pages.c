@@ -342,6 +342,29 @@ test_anew(void) {
 	pages_unmap(p, 2 * PAGE);
 }
 
+/* What the kernel gives begins at one of its own pages, which may be smaller than PAGE. */
+static void
+test_file(void) {
+	unsigned bad = 0;
+	char *p[8];
+	int fd = memfd_create("pages", 0);
+	if (fd < 0 || ftruncate(fd, (off_t)PAGE) != 0) {
+		bail_out("no file in memory");
+	}
+	for (unsigned i = 0; i < 8; i++) {
+		p[i] = pages_map_file(fd, PAGE);
+		bad += p[i] == NULL || (uintptr_t)p[i] % PAGE != 0;
+	}
+	is_uint(bad, 0, "a file is mapped at whole pages");
+	p[0][PAGE - 1] = 'x';
+	ok(p[7][PAGE - 1] == 'x', "shared");
+	for (unsigned i = 0; i < 8; i++) {
+		pages_unmap(p[i], PAGE);
+	}
+	close(fd);
+	ok(pages_map_file(fd, PAGE) == NULL, "NULL without a file");
+}
+
 int
 main(void) {
 	test_size();
@@ -353,5 +376,6 @@ main(void) {
 	test_advice();
 	test_name();
 	test_anew();
+	test_file();
 	return done_testing();
 }

@@ -7,6 +7,7 @@
 #include <malloc.h>
 #include <math.h>
 #include <pthread.h>
+#include <ucontext.h>
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
@@ -893,6 +894,61 @@ test_handler_ends_countdown(void) {
 	free(q);
 }
 
+#if defined(__x86_64__)
+
+#define N_STEPS 400
+#define STEPS(bits) \
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\t" bits ", (%%rsp)\n\tpopfq\n\t" \
+	    "lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+
+static unsigned steps_left;
+static void *of_handler;
+
+static void
+on_step(int sig UNUSED, siginfo_t *info UNUSED, void *context) {
+	if (--steps_left == 0) {
+		of_handler = keep(malloc(64 - CANARY_BYTES));
+		((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)0x100;
+	}
+}
+
+/*
+ * A malloc finds an empty bin and two steps of the countdown left; wherever it is when a handler
+ * takes one of them, the other one ends the countdown.
+ */
+static void
+test_handler_amid_refill(void) {
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+	unsigned slot = sz_s2i(64) + 1, bad = 0;
+	sigaction(SIGTRAP, &action, NULL);
+	for (unsigned i = 1; i <= N_STEPS; i++) {
+		ctl_void("thread.tcache.flush");
+		tsd_t *tsd = tsd_enter();
+		cache_bin_t *b = &tsd->tcache->bins[slot];
+		tcache_fold(tsd, tsd->tcache);
+		b->countdown = tsd->tcache->cold[slot].window = 2;
+		tsd_leave();
+		steps_left = i;
+		of_handler = NULL;
+		STEPS("orq $0x100");
+		void *p = keep(malloc(64 - CANARY_BYTES));
+		STEPS("andq $~0x100");
+		bad += b->countdown == 0 || b->countdown > tsd->tcache->cold[slot].window;
+		free(p);
+		free(of_handler);
+	}
+	is_uint(bad, 0, "a handler amid a fill ends no countdown unseen");
+}
+
+#else
+
+static void
+test_handler_amid_refill(void) {
+	skip(1, "no test of single steps for this processor");
+}
+
+#endif
+
 static uint64_t
 requests_of(const tcache_t *tc, size_t size) {
 	static uint64_t by_class[SC_NSIZES];
@@ -1050,6 +1106,7 @@ main(int argc, char **argv) {
 	test_counts("defaults", 40000);
 	test_past_zero();
 	test_handler_ends_countdown();
+	test_handler_amid_refill();
 	test_many_requests();
 	test_samples();
 	if (!config_debug) {

@@ -167,8 +167,111 @@ test_destructors(void) {
 	}
 	is_uint(n_rounds, 20 * 4 * PTHREAD_DESTRUCTOR_ITERATIONS, "four rounds of four destructors");
 	is_uint(bad_rounds, 0, "all of them could allocate");
-	/* A tsd made in the very last round of all may outlive its thread; no other may. */
+	/* A tsd made in the very last round of all outlives its thread until a walk; no other does. */
 	ok(tsd_count() <= n + 10, "threads left: %u", tsd_count() - n);
+}
+
+/* ------------------------------------------------------------------ made too late to be told */
+
+#define STACK_BYTES ((size_t)1 << 20)
+#define N_LATE 3
+
+static pthread_key_t late_key;
+
+/* Allocates for the first time in the last round, after which no destructor is called. */
+static void
+late_destructor(void *arg) {
+	uintptr_t round = (uintptr_t)arg;
+	if (round < PTHREAD_DESTRUCTOR_ITERATIONS) {
+		pthread_setspecific(late_key, (void *)(round + 1));
+		return;
+	}
+	for (unsigned i = 0; i < 2 * TSD_UNCACHED_MAX; i++) {
+		free(keep(malloc(10)));
+	}
+	free(keep(malloc(100000)));
+}
+
+static void *
+thread_late(void *arg) {
+	pthread_setspecific(late_key, arg);
+	return NULL;
+}
+
+static void *
+thread_allocates(void *arg) {
+	free(keep(malloc(10)));
+	return arg;
+}
+
+static void
+count_threads(struct tls_s *t UNUSED, void *n) {
+	(*(unsigned *)n)++;
+}
+
+static unsigned
+threads_listed(void) {
+	unsigned n = 0;
+	gate_enter(tls_get());
+	gate_for_each(count_threads, &n);
+	gate_exit(tls_get());
+	return n;
+}
+
+/* Runs fn in a thread whose stack and words are unmapped when it has ended. */
+static void
+run_on_own_stack(void *(*fn)(void *), void *arg) {
+	pthread_t t = 0;
+	pthread_attr_t attr;
+	void *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	    0);
+	pthread_attr_init(&attr);
+	if (stack == MAP_FAILED || pthread_attr_setstack(&attr, stack, STACK_BYTES) != 0
+	    || pthread_create(&t, &attr, fn, arg) != 0) {
+		bail_out("no thread");
+	}
+	pthread_attr_destroy(&attr);
+	pthread_join(t, NULL);
+	munmap(stack, STACK_BYTES);
+}
+
+/* A fork, and everything else that looks at all threads, comes after the end of such threads. */
+static int
+body_late(void) {
+	unsigned n = tsd_count();
+	int status = -1;
+	pthread_key_create(&late_key, late_destructor);
+	for (unsigned i = 0; i < N_LATE; i++) {
+		run_on_own_stack(thread_late, (void *)1);
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		run_on_own_stack(thread_late, (void *)1);
+		_exit(recall_all(RECALL_SETTINGS) != 1 || fork() < 0);
+	}
+	waitpid(pid, &status, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		run_on_own_stack(thread_late, (void *)1);
+	}
+	if (tsd_count() > n + 3) {
+		return 3; /* they pile up */
+	}
+	if (status != 0 || threads_listed() != n) {
+		return 1;
+	}
+	run_on_own_stack(thread_allocates, NULL); /* a thread that begins ends those that are gone */
+	return tsd_count() != n ? 2 : 0;
+}
+
+static void
+test_late(void) {
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(body_late());
+	}
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "threads that end untold are found, in forks and by recalls");
 }
 
 /* ------------------------------------------------------------------ recall */
@@ -363,6 +466,7 @@ main(void) {
 	test_frees();
 	test_key_overwritten();
 	test_destructors();
+	test_late();
 	test_recall();
 	test_polled();
 	return done_testing();

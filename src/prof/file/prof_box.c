@@ -15,9 +15,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "meta/region.h"
@@ -105,19 +103,6 @@ file_reserve(int fd, size_t size) {
 	return err;
 }
 
-bool
-prof_box_try_lock(int fd, unsigned tries) {
-	int saved = errno;
-	unsigned n = 0;
-	bool is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
-	while (!is_locked && errno == EWOULDBLOCK && ++n < tries) {
-		os_pause(n);
-		is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
-	}
-	errno = saved;
-	return is_locked;
-}
-
 /* Creates a file under a name that is free. Returns the descriptor, or -errno. */
 static int
 file_create(void) {
@@ -171,7 +156,7 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 		memcpy(box_names.path, "memfd", sizeof("memfd"));
 		*fd = memfile_fd(&box.memfile);
 		if (err == 0) {
-			prof_box_try_lock(*fd, LOCK_TRIES);
+			prof_sys_lock(*fd, LOCK_TRIES);
 		}
 		return err != 0 ? err : file_reserve(*fd, size);
 	}
@@ -201,13 +186,13 @@ file_open(prof_box_t kind, size_t size, bool is_bounded, int *fd) {
 	if (sys_fstat(*fd, &st) == 0 && (st.st_mode & BOX_MODE) != BOX_MODE) {
 		sys_fchmod(*fd, BOX_MODE);
 	}
-	prof_box_try_lock(*fd, LOCK_TRIES);
+	prof_sys_lock(*fd, LOCK_TRIES);
 	return file_reserve(*fd, size);
 }
 
 /*
  * Closes the descriptor of a file, which a mapped box does not need: the mapping keeps the lock of
- * prof_box_try_lock() too. That of a memory file stays open, because readers come to it through
+ * prof_sys_lock() too. That of a memory file stays open, because readers come to it through
  * /proc/PID/fd. If err is not 0 nothing is left of either.
  */
 static void

@@ -63,13 +63,6 @@ void prof_box_close(void);
  * (prof_earlier.c) root is a mapping of its file. 0, or the errno with which it was not removed.
  */
 int prof_box_end(image_root_t *root, uint32_t state, const char *path);
-/*
- * Takes the flock() lock of the file of a box, which lasts as long as a process has this file open
- * or mapped. A reader that tests it holds it for a moment, so it is tried up to `tries` times, with
- * pauses. False if another process has it, or on a file system without locks: then readers cannot
- * tell whether the process lives.
- */
-bool prof_box_try_lock(int fd, unsigned tries);
 /* Whether a box is open: false while one is being opened or closed, true of one that is over. */
 bool prof_box_is_open(void);
 /*

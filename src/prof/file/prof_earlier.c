@@ -92,7 +92,7 @@ look_at(prof_dir_t *d, prof_kind_t kind, const char *name) {
 		return;
 	}
 	if (sys_read(fd, head, HEAD_BYTES) == (ssize_t)HEAD_BYTES && is_ours(head)
-	    && prof_box_try_lock(fd, LOCK_TRIES)) {
+	    && prof_sys_lock(fd, LOCK_TRIES) == 0) {
 		end_one(fd);
 	}
 	sys_close(fd);

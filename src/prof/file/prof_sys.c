@@ -16,7 +16,9 @@
 
 #include <fcntl.h>
 #include <sys/auxv.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "os/gate.h"
@@ -53,6 +55,9 @@ static LARGE_BSS struct {
 } names = {.mtx = MUTEX_INITIALIZER("prof_prefix", WITNESS_RANK_PROF_MISC)};
 
 atomic_u64_t prof_sys_instance;
+
+/* Attempts to lock a file that is written in place, with pauses: 1 s at least. */
+#define LOCK_TRIES 5000
 
 /* Rounds of os_pause() (1 s) for which exit waits until other threads have created their files. */
 #define CREATE_TRIES 5000
@@ -398,6 +403,19 @@ temp_open(prof_file_t *f) {
 	return err;
 }
 
+int
+prof_sys_lock(int fd, unsigned tries) {
+	int saved = errno;
+	unsigned n = 0;
+	int err = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+	while (err == EWOULDBLOCK && ++n < tries) {
+		os_pause(n);
+		err = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+	}
+	errno = saved;
+	return err;
+}
+
 /* Whether a file that was opened in place may receive the profile; empties it. 0 or an errno. */
 static int
 in_place_check(int fd) {
@@ -412,7 +430,10 @@ in_place_check(int fd) {
 		 * Another user may have created it to read the profile, or linked it to a file that we must
 		 * not write.
 		 */
-		return !is_ours || st.st_nlink != 1 ? EACCES : sys_ftruncate(fd, 0);
+		if (!is_ours || st.st_nlink != 1) {
+			return EACCES;
+		}
+		return prof_sys_lock(fd, LOCK_TRIES) == EWOULDBLOCK ? EBUSY : sys_ftruncate(fd, 0);
 	}
 	return S_ISFIFO(st.st_mode) && !is_ours && st.st_uid != 0 ? EACCES : 0;
 }

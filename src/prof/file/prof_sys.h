@@ -5,9 +5,10 @@
  * A file is written under a temporary name in the same directory and renamed at the end. Where that
  * is impossible (a device, a bind-mounted file, a directory without write permission), an explicit
  * path that exists is written in place; a regular file only if the user owns it and it has no other
- * name, a FIFO only if the user or root owns it, else EACCES. A symbolic link fails with ELOOP, a
- * directory with EISDIR. A path of a descriptor (/dev/stdout) is written in place without these
- * tests, a regular file from the descriptor's offset on; a socket fails with ENXIO.
+ * name (else EACCES) and no other process writes it so (EBUSY), a FIFO only if the user or root
+ * owns it (EACCES). A symbolic link fails with ELOOP, a directory with EISDIR. A path of a
+ * descriptor (/dev/stdout) is written in place without these tests, a regular file from the
+ * descriptor's offset on; a socket fails with ENXIO.
  *
  * A prof_file_t belongs to its caller, who serializes its use. Locks: `prof_prefix` for the prefix,
  * taken inside the gate (os/gate.h: fork waits until no thread is inside), which the functions for
@@ -167,6 +168,14 @@ void prof_file_write(prof_file_t *f, const void *data, size_t len);
  * stays, incomplete. Returns 0 or the first errno.
  */
 int prof_file_close(prof_file_t *f);
+
+/*
+ * Takes the flock() lock of a file, which lasts as long as a process has this open file or maps it,
+ * in up to `tries` attempts with pauses: a reader of boxes that tests the lock holds it for a
+ * moment. 0 or an errno: EWOULDBLOCK if another process has it; another one on a file system
+ * without locks.
+ */
+int prof_sys_lock(int fd, unsigned tries);
 
 /* In a forked child: closes the copy of a descriptor that another thread of the parent had open. */
 void prof_file_forget(prof_file_t *f);
