@@ -53,6 +53,7 @@ os_thread_restore_signals(const sigset_t *old) {
 
 void
 os_life_begin(os_life_t *life) {
+#ifdef __GLIBC__ /* musl would make a system call in each thread */
 	pthread_mutexattr_t attr;
 	if (!life->is_made) {
 		pthread_mutexattr_init(&attr);
@@ -61,6 +62,9 @@ os_life_begin(os_life_t *life) {
 		pthread_mutexattr_destroy(&attr);
 	}
 	life->is_held = life->is_held || (life->is_made && pthread_mutex_lock(&life->mtx) == 0);
+#else
+	life->is_held = false;
+#endif
 }
 
 void

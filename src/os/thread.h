@@ -41,7 +41,9 @@ int os_thread_join(os_thread_t *t);
  * Tells whether a thread has ended, also if the thread told nobody: a robust mutex that it holds
  * from os_life_begin() to os_life_end(), and that is marked for it when it ends: by the kernel, or
  * by the C library, before it can be joined and before its stack is used again. A thread that forks
- * does not hold it meanwhile, because a child cannot give it up. All zero: not held.
+ * does not hold it meanwhile, because a child cannot give it up. All zero: not held. Only with
+ * glibc, which has told the kernel of such mutexes when it made the thread; elsewhere it is never
+ * held, and no end is seen.
  */
 typedef struct {
 	pthread_mutex_t mtx;

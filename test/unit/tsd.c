@@ -266,6 +266,10 @@ body_late(void) {
 static void
 test_late(void) {
 	int status = -1;
+#ifndef __GLIBC__
+	skip(1, "no end of a thread is seen that was not told");
+	return;
+#endif
 	pid_t pid = fork();
 	if (pid == 0) {
 		_exit(body_late());
