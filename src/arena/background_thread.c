@@ -424,7 +424,6 @@ background_thread_postfork_child(void) {
 	atomic_store_zu(&bg.nthreads, 0, MO_RELAXED);
 	atomic_store_b(&bg.is_on, false, MO_RELAXED);
 	atomic_store_b(&bg.has_first_ended, false, MO_RELAXED);
-	os_threads_in_child();
 }
 
 /* ------------------------------------------------------------------ statistics */
