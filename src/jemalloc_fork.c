@@ -29,6 +29,7 @@
 
 /* The steps of a child that is not lost, in this order; NULL: not in this build. */
 static void (*const fork_child[])(void) = {
+	os_threads_in_child,
 	config_prof ? prof_postfork_child : NULL,
 	ctl_postfork_child,
 	background_thread_postfork_child,

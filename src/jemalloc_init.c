@@ -149,6 +149,7 @@ boot_add_event_hook(bool is_wanted, thread_event_hook_t *hook) {
 }
 
 static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
+	background_thread_cleanup,
 	config_prof ? prof_thread_cleanup : NULL,
 	NULL
 };

@@ -26,6 +26,8 @@ bool background_thread_abort;
 
 /* Least sleep of a thread between two rounds (10 ms), however much is due, unless it is woken. */
 #define GAP_NS (10 * NSTIME_PER_MSEC)
+/* Longest sleep when the process's first thread has ended. */
+#define ALONE_NS (200 * NSTIME_PER_MSEC)
 
 typedef struct bg_thread_s {
 	mutex_t mtx;          /* guards the next four */
@@ -46,6 +48,7 @@ static struct {
 	atomic_zu_t max;      /* most threads; changed only while no thread runs */
 	atomic_zu_t nthreads; /* threads that run */
 	atomic_b_t is_on;
+	atomic_b_t has_first_ended; /* the process's first thread, by pthread_exit() */
 } bg = {.mtx = MUTEX_INITIALIZER("background_thread", WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)};
 
 static bg_thread_t *
@@ -186,8 +189,13 @@ bg_main(void *arg) {
 		if (atomic_load_b(&t->must_end, MO_ACQUIRE)) {
 			break;
 		}
+		bool is_alone = atomic_load_b(&bg.has_first_ended, MO_ACQUIRE);
+		if (is_alone && !os_thread_has_users()) {
+			break;
+		}
 		bg_count_run(t, is_first);
-		os_word_wait(&t->wakes, seen, bg_serve_all(k));
+		uint64_t next = bg_serve_all(k);
+		os_word_wait(&t->wakes, seen, is_alone && next > ALONE_NS ? ALONE_NS : next);
 	}
 	atomic_store_p(&t->tls, NULL, MO_RELEASE);
 	bg_unserve_all(k);
@@ -386,6 +394,19 @@ background_thread_boot_late(void) {
 	}
 }
 
+void
+background_thread_cleanup(struct tsd_s *tsd) {
+	(void)tsd;
+	bg_thread_t *threads = bg_threads();
+	if (threads == NULL || !background_thread_is_on() || !os_thread_is_first()) {
+		return;
+	}
+	atomic_store_b(&bg.has_first_ended, true, MO_RELEASE);
+	for (unsigned k = 0; k < bg_count(); k++) {
+		bg_thread_wake(&threads[k]);
+	}
+}
+
 /* ------------------------------------------------------------------ fork */
 
 /* Threads do not exist in a forked child, so all slots are reset, and they are off. */
@@ -402,6 +423,7 @@ background_thread_postfork_child(void) {
 	}
 	atomic_store_zu(&bg.nthreads, 0, MO_RELAXED);
 	atomic_store_b(&bg.is_on, false, MO_RELAXED);
+	atomic_store_b(&bg.has_first_ended, false, MO_RELAXED);
 }
 
 /* ------------------------------------------------------------------ statistics */

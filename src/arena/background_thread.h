@@ -16,7 +16,9 @@
  * while there is something (background_thread_hook). With a dirty decay time of 0 (whoever frees
  * purges) or -1 freed pages do not wake it; with 0 it sleeps for at most 1 s. All its signals are
  * blocked, and it allocates only metadata (but it may call the user's hooks). If it is not started,
- * its arenas decay at heartbeats.
+ * its arenas decay at heartbeats. When the first thread of the process has ended by pthread_exit(),
+ * they look five times a second whether they are the last, and then end, since they would keep a
+ * process alive that no signal but SIGKILL reaches.
  *
  * Locks: the lock `background_thread` is held while threads are started or ended, outside the gate
  * (os/gate.h: fork waits for threads inside) because that takes long; it is taken before the locks
@@ -80,6 +82,10 @@ size_t background_thread_max(void);
  * max is the new one, and all are off. Call it outside the gate.
  */
 int background_thread_max_set(size_t max);
+
+/* Called at the end of each thread, through tsd_cleanups (thread/tsd.h). */
+struct tsd_s;
+void background_thread_cleanup(struct tsd_s *tsd);
 
 /* In a forked child, where the threads do not exist: switches them off. */
 void background_thread_postfork_child(void);

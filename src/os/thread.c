@@ -2,13 +2,14 @@
  * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
  * contract and the callers. System calls replace the C library's functions that allocate or do not
  * exist everywhere. Invariant: each function preserves errno. No lock; the only state is the number
- * of processors, which is learned once.
+ * of processors, which is learned once, and that of the library's threads.
  */
 #include "os/thread.h"
 
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +35,9 @@ cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Words of an affinity mask of 8192 processors. */
 #define CPU_MASK_WORDS (8192 / (8 * sizeof(unsigned long)))
+
+/* Threads of os_thread_create() that run. */
+static atomic_u32_t n_own;
 
 void
 os_thread_block_all_signals(sigset_t *old) {
@@ -93,7 +97,10 @@ thread_begin(void *arg) {
 	/* From here on this thread reads nothing of t; the address of the word wakes the creator. */
 	atomic_store_u32(&t->has_begun, 1, MO_RELEASE);
 	os_word_wake(&t->has_begun, 1);
-	return fn(its);
+	atomic_fetch_add_u32(&n_own, 1, MO_RELAXED);
+	void *result = fn(its);
+	atomic_fetch_sub_u32(&n_own, 1, MO_RELAXED);
+	return result;
 }
 
 int
@@ -123,6 +130,26 @@ os_thread_join(os_thread_t *t) {
 	pthread_setcancelstate(state, NULL);
 	errno = saved;
 	return err;
+}
+
+bool
+os_thread_is_first(void) {
+	return os_tid() == sys_pid();
+}
+
+bool
+os_thread_has_users(void) {
+	int saved = errno;
+	struct stat st;
+	/* Two links are those of each directory; the first thread, a zombie now, is counted too. */
+	bool is_known = !os_thread_is_filtered() && lstat("/proc/self/task", &st) == 0;
+	errno = saved;
+	return !is_known || st.st_nlink > 3 + atomic_load_u32(&n_own, MO_RELAXED);
+}
+
+void
+os_threads_in_child(void) {
+	atomic_store_u32(&n_own, 0, MO_RELAXED);
 }
 
 void

@@ -55,6 +55,15 @@ void os_life_begin(os_life_t *life);
 void os_life_end(os_life_t *life);
 /* Whether the thread has ended while it held it; true once. By one caller at a time. */
 bool os_life_try_see_end(os_life_t *life);
+/* Whether the caller is the thread with which the process began or, in a child, that forked. */
+bool os_thread_is_first(void);
+/*
+ * In a process whose first thread has ended: whether another thread is left that os_thread_create()
+ * has not made; true if that is not known (no /proc, or a filter of system calls).
+ */
+bool os_thread_has_users(void);
+/* In a forked child, where the threads of os_thread_create() do not exist. */
+void os_threads_in_child(void);
 /* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
 /* The kernel's id of the calling thread, by a system call. */

@@ -1,8 +1,8 @@
 /*
  * Background threads: memory goes back in a process that makes no call at all; they sleep when
- * nothing is due; they come at the start, block all signals, are not inherited by a forked child;
- * switched on and off while others allocate and load libraries. What is waited for are states, with
- * limits far beyond the decay times.
+ * nothing is due; they come at the start, block all signals, are not inherited by a forked child,
+ * and do not keep a process alive; switched on and off while others allocate and load libraries.
+ * What is waited for are states, with limits far beyond the decay times.
  */
 #include "ctl.h"
 #include <dirent.h>
@@ -472,6 +472,49 @@ child_gdump(void) {
 	return done_testing();
 }
 
+/*
+ * A program whose first thread has ended ends with the last of its own threads, and its handlers of
+ * exit() run: ours, which block all signals, do not keep it alive.
+ */
+static void
+say_ended(void) {
+	printf("ended\n");
+}
+
+static void *
+outlive_first(void *first) {
+	struct timespec second = {1, 0};
+	int blocked;
+
+	pthread_join(*(pthread_t *)first, NULL);
+	drop();
+	fill();
+	nanosleep(&second, NULL);
+	if (tasks_become(1, "jemalloc_bg_thd", &blocked) != 1)
+		printf("no background thread while one of the program runs\n");
+	return NULL;
+}
+
+static int
+child_first_ends(void) {
+	static pthread_t first;
+	pthread_t t;
+
+	atexit(say_ended);
+	first = pthread_self();
+	pthread_create(&t, NULL, outlive_first, &first);
+	pthread_exit(NULL);
+}
+
+static void
+ends_with_its_threads(const char *conf) {
+	static struct test_result r;
+
+	run_child_conf(&r, "first_ends", conf);
+	if (child_exits(&r, 0, "a program without its first thread ends: %s", conf))
+		is_str(r.out, "ended\n", "by exit()");
+}
+
 static const struct test_child children[] = {
 	{"silent", child_silent},
 	{"idle", child_idle},
@@ -482,6 +525,7 @@ static const struct test_child children[] = {
 	{"at_once", child_at_once},
 	{"slabs", child_slabs},
 	{"gdump", child_gdump},
+	{"first_ends", child_first_ends},
 	{NULL, NULL},
 };
 
@@ -500,9 +544,13 @@ main(int argc, char **argv) {
 	if (canary_bytes() == 0) /* with checks free blocks have contents */
 		child_runs("slabs", "background_thread:true,dirty_decay_ms:500,narenas:1,tcache:false");
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
-	if (ctl_bool("config.prof"))
+	ends_with_its_threads("background_thread:true,narenas:1");
+	if (ctl_bool("config.prof")) {
+		ends_with_its_threads(
+		    "background_thread:true,narenas:1,prof:true,prof_thread:true,lg_prof_sample:12");
 		child_runs("gdump",
 		    "abort:false,prof:true,prof_gdump:true,prof_dump_min_gap_ms:0,"
 		    "prof_prefix:/dev/null/none,max_background_threads:1");
+	}
 	return done_testing();
 }
