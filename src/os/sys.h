@@ -229,6 +229,12 @@ struct sys_module_s {
  * cannot be listed; see sys_modules_postfork_child().
  */
 int sys_modules(int (*cb)(void *ctx, const struct sys_module_s *m), void *ctx, const char *exe);
+/*
+ * The first object, the program, in the chain of the loader's descriptions; NULL if the C library
+ * shows none. Takes no lock: only the objects of the process's start stay in the chain.
+ */
+struct link_map;
+const struct link_map *sys_module_chain(void);
 /* Bytes of a build id that sys_module_of_image() keeps; more are cut off. */
 #define SYS_BUILD_ID_MAX 64
 /*

@@ -28,6 +28,11 @@ static struct {
 /* What a debugger reads: glibc's loader has it, others may not. */
 extern struct r_debug _r_debug WEAK;
 
+const struct link_map *
+sys_module_chain(void) {
+	return &_r_debug == NULL ? NULL : _r_debug.r_map;
+}
+
 /* Whether a thread may hold the lock now; after a fork: of the parent's threads. */
 static bool
 lock_may_be_held(void) {

@@ -329,7 +329,10 @@ module_history_place(uintptr_t addr, uint32_t then, uint32_t now) {
 	return at != NULL && is_shadowed(at, now) ? shadow_of(at) + (addr - at->start) : addr;
 }
 
-/* Whether an object is never unloaded: the program, this library, the C library, the loader. */
+/*
+ * Whether an object is never unloaded: the program, this library, the C library, the loader, and
+ * others that were there at the start.
+ */
 static bool
 stays(const struct object_place_s *o) {
 	const uintptr_t places[] = {(uintptr_t)sys_auxval(AT_PHDR), (uintptr_t)sys_auxval(AT_BASE),
@@ -339,7 +342,7 @@ stays(const struct object_place_s *o) {
 			return true;
 		}
 	}
-	return false;
+	return objects_is_of_start(o);
 }
 
 /*

@@ -4,12 +4,14 @@
  * readers use the current one while a refresh fills the other. A copy's counter of changes is odd
  * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock of its own:
  * a refresh that finds another one under way returns at once. To list the objects, a refresh takes
- * the loader's lock. objects.h names the callers.
+ * the loader's lock. The list of the objects of the start is written once and needs no lock.
+ * objects.h names the callers.
  */
 #include "unwind/objects.h"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include "os/sys.h"
 #include "util/assert.h"
@@ -38,6 +40,20 @@ static LARGE_BSS struct {
 	atomic_u32_t now;
 	atomic_b_t is_refreshing; /* a thread is writing the other copy */
 } objects;
+
+/* Objects of the process's start in the list below; further ones count as such that may go. */
+#define N_FIRST 512
+
+/*
+ * The objects that the loader placed when the process started. They are at the front of its chain,
+ * which gets later ones at its end; they are never unloaded, so their descriptions and the pointers
+ * between these stay.
+ */
+static LARGE_BSS struct {
+	const struct link_map *last; /* the last one in the chain; NULL: not known. Set at boot */
+	atomic_u32_t n;              /* number in `at`, which is filled when it is first asked; 0: not yet */
+	atomic_p_t at[N_FIRST];      /* their descriptions */
+} first;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 /* Weak: a program may be linked with an older C library than the one it was compiled with. */
@@ -109,6 +125,60 @@ look_up_object(uintptr_t pc, const void **hdr) {
 	return false;
 }
 #endif
+
+/* The first of two descriptions in the chain after l, or its end. */
+static const struct link_map *
+chain_find(const struct link_map *l, const void *one, const void *other) {
+	while (l->l_next != NULL && l != one && l != other) {
+		l = l->l_next;
+	}
+	return l;
+}
+
+/*
+ * The loader itself is one of the first objects. If this library comes before it in the chain, it
+ * is one of them too. Then no object was opened before boot, because that allocates; and they are
+ * all that there are.
+ */
+void
+objects_boot(void) {
+	struct object_place_s own, loader;
+	const struct link_map *l = sys_module_chain();
+	if (l == NULL || !objects_place((uintptr_t)&objects, &own)
+	    || !objects_place((uintptr_t)sys_auxval(AT_BASE), &loader)) {
+		return;
+	}
+	l = chain_find(l, own.entry, loader.entry);
+	if (l == own.entry) {
+		first.last = chain_find(l, NULL, NULL);
+	} else if (l == loader.entry) {
+		first.last = l;
+	}
+}
+
+/* Fills the list; threads that do it at the same time write the same. Returns the number. */
+static unsigned
+first_list(void) {
+	unsigned n = 0;
+	const struct link_map *l = first.last == NULL ? NULL : sys_module_chain();
+	for (; l != NULL && n < N_FIRST; l = l == first.last ? NULL : l->l_next) {
+		atomic_store_p(&first.at[n++], (void *)(uintptr_t)l, MO_RELAXED);
+	}
+	atomic_store_u32(&first.n, n, MO_RELEASE);
+	return n;
+}
+
+bool
+objects_is_of_start(const struct object_place_s *place) {
+	unsigned n = atomic_load_u32(&first.n, MO_ACQUIRE);
+	n = n > 0 ? n : first_list();
+	for (unsigned i = 0; i < n; i++) {
+		if (atomic_load_p(&first.at[i], MO_RELAXED) == place->entry) {
+			return true;
+		}
+	}
+	return false;
+}
 
 /*
  * Finds the object in one copy of the table. Returns false also if the copy changed during the

@@ -28,6 +28,14 @@ struct object_place_s {
  * without a lock.
  */
 bool objects_place(uintptr_t pc, struct object_place_s *place);
+/* Notes which objects are there at the start of the process; called at boot, before any thread. */
+void objects_boot(void);
+/*
+ * Whether the object was loaded when the process started, so that it is never unloaded. False also
+ * if that is not known: without a look-up of the C library, or for the objects that are behind the
+ * loader in its chain if this library was opened later.
+ */
+bool objects_is_of_start(const struct object_place_s *place);
 struct sys_module_s;
 /*
  * Describes the object at a place. False without a look-up of the C library, for unexpected headers

@@ -90,6 +90,7 @@ unwind_select(const char *name) {
 
 void
 unwind_boot(void) {
+	objects_boot();
 #if HAS_ROWS
 	unwind_step_boot();
 #endif
