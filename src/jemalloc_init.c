@@ -6,10 +6,10 @@
  * call the C library, which may allocate: such requests of the booting thread find boot.is_serving
  * set and are served, without a tsd until tsd_boot(), the first of these steps, is done.
  *
- * Invariant: boot_state becomes boot_done after both tables. If a step of the first one fails, it
- * becomes boot_failed, and the next call boots again. Locks: `init`, held for the whole of boot, so
- * that other threads wait. Called by imalloc.c (slow path of allocations), jemalloc.c,
- * jemalloc_logged.c and the constructor.
+ * Invariant: boot_state becomes boot_done after both tables. If a step of the first one fails,
+ * boot_state becomes boot_failed, and the next call boots again. Locks: `init`, held for the whole
+ * of boot, so that other threads wait. Called by imalloc.c (slow path of allocations), jemalloc.c,
+ * jemalloc_logged.c, cxx.c and the constructor.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -56,9 +56,9 @@ static EARLY_DATA atomic_u8_t boot_state;
 static EARLY_DATA struct {
 	mutex_t mtx;
 	struct tls_s *booter; /* the thread in boot_all(), compared without the lock; NULL: none */
-	/* The first table is done; stays true. Read by the thread that boots or is about to. */
+	/* The first table is done; stays true. Only the thread that holds mtx reads or writes it. */
 	bool is_serving;
-	bool is_loaded; /* the constructor has run: a request that boots calls boot_start() itself */
+	bool is_loaded; /* the constructor has run: a request that boots now calls boot_start() */
 } boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
 
 static void
@@ -132,8 +132,8 @@ boot_background(void) {
 }
 
 /*
- * The hooks that heartbeats call, in this order; NULL ends the list. Some are there always, others
- * only if an option needs them.
+ * The hooks that each heartbeat calls, one after the other; NULL ends the list. Some are there
+ * always, others only if an option needs them.
  */
 static thread_event_hook_t *boot_event_hooks[11];
 
@@ -170,8 +170,8 @@ boot_wires(void) {
 	boot_add_event_hook(config_prof, prof_heartbeat);
 	boot_add_event_hook(true, user_event_heartbeat);
 	thread_event_hooks = boot_event_hooks;
-	pac_rise_hook = thread_event_unused_rose;
-	background_thread_hook = claim_serve;
+	pac_rise_hook = thread_event_unused_rose; /* unused pages rose: decays, recalls threads */
+	background_thread_hook = claim_serve; /* takes over caches of idle threads */
 	tsd_cleanups = boot_tsd_cleanups;
 	if (config_prof) {
 		prof_control_wire();
@@ -237,6 +237,7 @@ boot_add_atexit(bool is_wanted, void (*fn)(void)) {
 static int
 boot_atexit(void) {
 	boot_add_atexit(opt_stats_print, stats_atexit);
+	/* In hardened builds objects enter a quarantine even while its option is off. */
 	boot_add_atexit(quarantine_is_on() || config_hardening, boot_quarantine_atexit);
 	return 0;
 }
@@ -324,8 +325,9 @@ boot_start(void) {
 	background_thread_boot_late();
 	if (config_prof) {
 		/*
-		 * Without opt_prof backtraces are not made ready, only allowed: to make them ready would
-		 * touch pages that such a process may never need.
+		 * Without opt_prof backtraces are only allowed (boot_at_load() has set
+		 * prof_backtrace_is_constructed), not made ready: that would touch pages which such a
+		 * process may never need.
 		 */
 		if (opt_prof) {
 			prof_boot_constructed();
@@ -334,7 +336,10 @@ boot_start(void) {
 	}
 }
 
-/* malloc_boot() until boot is done; in the booting thread ENOMEM, and 0 once boot.is_serving. */
+/*
+ * The part of malloc_boot() for the time before boot_done. In the booting thread the result is
+ * ENOMEM, or 0 once boot.is_serving is true.
+ */
 static int
 malloc_boot_slow(void) {
 	struct tls_s *t = tls_get();

@@ -14,7 +14,7 @@
 /* What thread caches hold and have served. */
 typedef struct {
 	size_t bytes;       /* in the caches */
-	/* [SC_NSIZES]: requests served and not yet reported to the arena; NULL: not asked for */
+	/* [SC_NSIZES]: requests served and not yet reported to the arena; NULL: not wanted */
 	uint64_t *requests;
 } inspect_caches_t;
 
@@ -24,7 +24,10 @@ typedef struct {
  */
 extern void (*inspect_tcache)(ql_t *tcache_link, inspect_caches_t *sum);
 
-/* Bytes in all thread caches that are bound to the arena, also explicit ones (tcache.create). */
+/*
+ * Bytes in all thread caches that are bound to the arena, also explicit ones (tcache.create). Takes
+ * the lock of the arena's list of caches.
+ */
 size_t arena_cached_bytes(arena_t *arena);
 /*
  * Adds the counters of the arena and of its hidden arena to *out, which the caller zeroes before
@@ -32,18 +35,23 @@ size_t arena_cached_bytes(arena_t *arena);
  */
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
 /*
- * The next four are of this arena only, not of its hidden one; in arena 0 they include the metadata
- * that all arenas share. They take the locks of the arena's base and of freepool, arena_mapped()
- * also that of meta/region.
+ * arena_own_resident(), arena_resident(), arena_mapped() and arena_metadata() are of this arena
+ * only, not of its hidden one. In arena 0 they include the metadata that all arenas share: the page
+ * map, freepool, and the tables of the profiler. They take the lock of the arena's base, in arena 0
+ * also that of freepool, and there arena_mapped() also that of meta/region.
  */
-/* Bytes of metadata in memory. */
+/* Bytes of metadata (what the library needs for its own work) that are in memory. */
 size_t arena_own_resident(arena_t *arena);
 /* Bytes that may be in memory, metadata included, muzzy pages and holes (holes.h) not. */
 size_t arena_resident(arena_t *arena);
 /* Bytes of mapped address space, metadata included, retained extents and guard pages not. */
 size_t arena_mapped(arena_t *arena);
-/* Bytes of metadata in use; of what all arenas share, the bytes mapped or touched. */
+/*
+ * Bytes of metadata in use. The shared metadata counts with its touched bytes, freepool with its
+ * mapped bytes.
+ */
 size_t arena_metadata(arena_t *arena);
+
 /*
  * Zeroes the contention counters of the locks that statistics report for the arena: its own and
  * those of its hidden arena.

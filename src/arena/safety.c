@@ -1,7 +1,8 @@
 /*
- * The end of a process that misused the allocator; safety.h has the contract.
- * One function, so that a debugger needs one breakpoint. It allocates nothing and takes no lock,
- * because callers may hold any.
+ * Ends a process that misused the allocator, unless a hook is set and returns; safety.h has the
+ * contract and the callers. One function, so that a debugger needs one breakpoint. It allocates
+ * nothing and takes no lock, because callers may hold any. A message that is too long is cut, and
+ * then no newline ends the line.
  */
 #include "arena/safety.h"
 

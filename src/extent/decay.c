@@ -1,8 +1,8 @@
 /*
- * When unused pages are due: advances the epochs, and computes limits and waiting times.
- * decay.h explains the model. Invariant: the limit falls or stays when time passes and no page
- * becomes unused, which the binary search in decay_epochs_until() relies on. The caller holds the
- * struct's mutex, but for decay_init(). Called by pac_purge.c, pac_life.c, pac_serve.c and
+ * When unused pages are due to be purged: advances the epochs, and computes limits and waiting
+ * times. decay.h explains the model. Invariant: while time passes and no page becomes unused, the
+ * limit falls or stays; the binary search in decay_epochs_until() relies on that. The caller holds
+ * the struct's mutex, except for decay_init(). Called by pac_purge.c, pac_life.c, pac_serve.c and
  * pac_relieve.c.
  */
 #include "extent/decay.h"
@@ -66,6 +66,7 @@ decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	assert(start <= now && now - start < epoch_ns);
 	size_t fresh = npages > d->npages_seen ? npages - d->npages_seen : 0;
 	d->backlog[SMOOTHSTEP_NSTEPS - 1] = (uint32_t)min_zu(fresh, UINT32_MAX);
+	/* Pages up to the limit do not count as new if they become unused again (decay.h). */
 	d->npages_seen = max_zu(npages, decay_limit_after(d, 0));
 }
 
@@ -109,6 +110,7 @@ decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step
 		return 0;
 	}
 	size_t keep = npages > step ? npages - step : 0;
+	/* 2: new pages are counted at the end of this epoch and first due at the end of the next. */
 	unsigned n = npages > d->npages_seen ? 2 : decay_epochs_until(d, keep);
 	uint64_t wait = n * atomic_load_u64(&d->epoch_ns, MO_RELAXED);
 	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);

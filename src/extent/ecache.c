@@ -1,7 +1,7 @@
 /*
  * Initialises a cache of unused extents: its mutex, its set and its state.
- * The operations on a cache (take, put, evict) are in extent.c. Called by pac_init(), before other
- * threads know the arena, so no lock is taken.
+ * The operations on a cache (take, put, evict) are in extent.c. Called by pac_init() (pac_life.c),
+ * before other threads know the arena, so no lock is taken.
  */
 #include "extent/ecache.h"
 

@@ -11,14 +11,16 @@
 #include "extent/eset.h"
 #include "os/mutex.h"
 
-/* The class table of the set (eset_t.classes) lies in the pac_t. */
+/* The set's table of classes (eset_t.classes) is not in this struct but in the pac_t. */
 typedef struct ecache_s {
 	mutex_t mtx;
 	extent_state_t state;
 	eset_t eset;
 } ecache_t;
 
-/* Initialises a cache in zeroed memory; classes: for eset_init(); name and rank: of the mutex. */
+/*
+ * Initialises a cache in zeroed memory. classes goes to eset_init(), name and rank to mutex_init().
+ */
 void ecache_init(ecache_t *c, eset_class_t *classes, extent_state_t state, const char *name,
     unsigned rank);
 

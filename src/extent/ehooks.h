@@ -1,13 +1,14 @@
 /*
  * The page functions of an arena: the system's (mmap, sbrk, madvise), or the user's extent hooks.
  * The page cache maps, unmaps, commits and purges through these calls. A hook of the user is called
- * inside the gate (os/gate.h: fork waits meanwhile) with no lock held. Memory that a hook itself
- * allocates, if it names no arena, comes from one with the system's functions (arenas_fallback,
- * arena/arenas.h), and not from the thread's cache: ehooks_begin and ehooks_end, called around each
- * hook, switch that on and off. Functions that return an int return 0 or an errno value. "custom"
- * in a name means hooks that the user has set. The table of an arena is an atomic pointer; there is
- * no lock. Callers: the files of extent/; arena.c, arena_life.c and pac_life.c set tables;
- * arena_life.c, arenas.c and ctl_arena.c set dss precedences; many ask ehooks_are_custom().
+ * inside the gate (os/gate.h: fork waits meanwhile) with no lock held. A hook may itself allocate:
+ * a request of the hook that names no arena is served by an arena with the system's functions
+ * (arenas_fallback, arena/arenas.h), and not from the thread's cache. ehooks_begin and ehooks_end,
+ * called around each hook, begin and end this way of serving. Functions that return an int return 0
+ * or an errno value. "custom" in a name means hooks that the user has set. The table of an arena is
+ * an atomic pointer; there is no lock. Callers: the files of extent/; arena.c, arena_life.c and
+ * pac_life.c set tables; arena_life.c, arenas.c and ctl_arena.c set dss precedences; arenas.c,
+ * ctl_arena.c and ctl_snapshot.c read what is set; many ask ehooks_are_custom().
  */
 #ifndef EXTENT_EHOOKS_H
 #define EXTENT_EHOOKS_H
@@ -20,9 +21,10 @@
 /*
  * The extent_hooks_t of the public header under an internal name. The tag of the struct is the
  * same, so that a hook is called by the type with which the user compiled it: C requires compatible
- * types, and clang's -fsanitize=function and control flow integrity compare them at each call. A
- * test that includes the public header first has the struct from there. A hook that returns true
- * has refused. `alloc` is never NULL (ctl_arena.c checks that); any other hook may be.
+ * types, and clang's -fsanitize=function and control flow integrity compare them at each call. The
+ * #ifndef is for tests: one that includes the public header first has the struct from there. A hook
+ * that returns true has refused. `alloc` is never NULL (ctl_arena.c checks that); any other hook
+ * may be.
  */
 typedef struct extent_hooks_s ehooks_table_t;
 #ifndef JEMALLOC_H_
@@ -67,7 +69,8 @@ extern ehooks_table_t ehooks_system;
 
 /*
  * Called before and after each call of a user's hook, and by background_thread.c around calls of
- * the C library that may allocate; ehooks_end() gets what ehooks_begin() returned. NULL: not set.
+ * the C library that may allocate; ehooks_end() gets what ehooks_begin() returned. tsd.c sets both;
+ * NULL: not set.
  */
 extern uint32_t (*ehooks_begin)(void);
 extern void (*ehooks_end)(uint32_t token);
@@ -84,11 +87,14 @@ void ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_tab
 ehooks_table_t *ehooks_get(const ehooks_t *h);
 /*
  * Sets the table, the user's or &ehooks_system, and clears refused_split; returns the previous
- * table. If other threads may use the arena, the caller is pac_hooks_set().
+ * table. If other threads may use the arena, only pac_hooks_set() may call this.
  */
 ehooks_table_t *ehooks_set(ehooks_t *h, ehooks_table_t *table);
 
-/* Whether and when pages come from sbrk; ENOTSUP: not `disabled`, and sbrk is not built in. */
+/*
+ * Whether and when pages come from sbrk. ehooks_dss_set() returns 0, or ENOTSUP if prec is not
+ * dss_prec_disabled although sbrk is not built in.
+ */
 dss_prec_t ehooks_dss_get(const ehooks_t *h);
 int ehooks_dss_set(ehooks_t *h, dss_prec_t prec);
 
@@ -107,8 +113,9 @@ ehooks_are_custom(const ehooks_t *h) {
 /*
  * Each calls one hook of the arena's table. If the user has set the table back to the system's
  * since ehooks_are_custom() was true, it calls the function of ehooks_system. An int is 0, EAGAIN
- * (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called. An address that is
- * not aligned as requested is given back to `dalloc`, and the result is NULL.
+ * (the hook refused) or EOPNOTSUPP (it is NULL). A NULL `destroy` is not called.
+ * ehooks_custom_alloc() gives an address that is not aligned as requested back to `dalloc`, and
+ * returns NULL.
  */
 void *ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit);
 int ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed);
@@ -129,8 +136,8 @@ bool ehooks_has_refused_split(const ehooks_t *h);
 /*
  * Returns size bytes of new pages at this alignment, or NULL. *zero and *commit are results only:
  * whether the pages read as zero, and whether they are accessible. Where the system accounts for
- * every writable page, its pages come without access, and extent_commit() opens those that are
- * used.
+ * every writable page, pages of the system come without access, and extent_commit() opens those
+ * that are used.
  */
 static inline void *
 ehooks_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
@@ -151,7 +158,10 @@ ehooks_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	    : pages_unmap(addr, size);
 }
 
-/* Unmaps pages at the end of an arena; cannot be refused. */
+/*
+ * Unmaps pages at the end of an arena; cannot be refused. If munmap(2) fails, the system's function
+ * tries again later (pages_unmap_in_time).
+ */
 static inline void
 ehooks_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	if (ehooks_are_custom(h)) {
@@ -167,14 +177,20 @@ ehooks_commit(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_custom(h) ? ehooks_custom_commit(h, addr, size) : pages_commit(addr, size);
 }
 
-/* Lets the system take the pages when it needs memory; after 0 their contents are undefined. */
+/*
+ * Lets the system take the pages when it needs memory. Returns 0, and then their contents are
+ * undefined, or an errno value.
+ */
 static inline int
 ehooks_purge_lazy(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_custom(h) ? ehooks_custom_purge_lazy(h, addr, size)
 	    : pages_purge_lazy(addr, size);
 }
 
-/* Returns the memory of the pages, which stay mapped, to the system; after 0 they read as zeros. */
+/*
+ * Returns the memory of the pages, which stay mapped, to the system. Returns 0, and then they read
+ * as zeros, or an errno value.
+ */
 static inline int
 ehooks_purge_forced(ehooks_t *h, void *addr, size_t size) {
 	return ehooks_are_custom(h) ? ehooks_custom_purge_forced(h, addr, size)

@@ -1,10 +1,11 @@
 /*
  * The set of unused extents: insert, remove, and the search for a fitting one. Invariant: an extent
  * is filed under the largest page class that is not above its size, so every extent of a class from
- * the request's own upward fits, if a page is aligned enough. The class just below the request's
- * may contain extents that fit too, since sizes need not be class sizes; up to ESET_PEEK_MAX of
- * them are examined first. The lock of the ecache protects the set. Called by ecache.c, extent.c,
- * piece.c and pac_purge.c (eset_spare(), which needs no lock).
+ * the request's own upward fits, if an alignment of one page is enough. The class just below the
+ * request's may contain extents that fit too, since sizes need not be class sizes; up to
+ * ESET_PEEK_MAX of them are examined first. Called by extent.c and piece.c under the lock of the
+ * ecache, which protects the set; by ecache.c before other threads know the set; and by
+ * pac_purge.c, which calls only eset_spare(), for an extent that it owns, so without the lock.
  */
 #include "extent/eset.h"
 
@@ -36,7 +37,10 @@ eset_spare(const edata_t *e, size_t *lead) {
 	return to > from ? to - from : 0;
 }
 
-/* Whether the extent is only part of one huge piece, or parts of two. */
+/*
+ * Whether the extent consists only of a part of one huge piece, or of parts of two, that reach
+ * beyond it. Such an extent is held back: purging it would break the pieces.
+ */
 static bool
 eset_is_held(const edata_t *e) {
 	size_t lead;
@@ -121,7 +125,10 @@ eset_holds(const edata_t *e, size_t size, size_t alignment) {
 	return from - (uintptr_t)e->addr <= e->size && e->size - (from - (uintptr_t)e->addr) >= size;
 }
 
-/* Of the first ESET_PEEK_MAX extents in a walk of a class's heap the lowest one that fits. */
+/*
+ * Looks at up to ESET_PEEK_MAX extents of a class, and returns the one with the lowest address of
+ * those that fit; NULL: none.
+ */
 static edata_t *
 eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
 	ph_link_t *todo[ESET_PEEK_MAX];
@@ -146,15 +153,18 @@ eset_peek(const eset_class_t *c, size_t size, size_t alignment) {
 	return best;
 }
 
-/* Whether a class of `have` bytes is above 2^lg_max_fit times `want` bytes; 64: never. */
+/*
+ * Whether a class of `have` bytes is above 2^lg_max_fit times `want` bytes; with lg_max_fit 64 none
+ * is.
+ */
 static bool
 eset_is_too_big(size_t have, size_t want, unsigned lg_max_fit) {
 	return lg_max_fit < 64 && (have >> lg_max_fit) > want;
 }
 
 /*
- * The lowest extent of the first class from pind on that has any: all of these are large enough.
- * NULL: there is none, or this class is too big.
+ * The extent with the lowest address of the first class, from pind on, that has any: each extent of
+ * that class is large enough. NULL: no class has any, or the class found is too big.
  */
 static edata_t *
 eset_first_class(const eset_t *s, unsigned pind, size_t size, unsigned lg_max_fit) {

@@ -3,16 +3,24 @@
  * A freed extent becomes hot (kept whole, on a stack of its page class; pac_hot.h). It becomes
  * dirty instead if the stack is full, or if unused pages must be purged at once: with a decay time
  * of 0, or in a bounded cache (pac_bound) that is at its limit. When the decay (decay.h) is due,
- * pac_tick() makes hot extents dirty and purges the oldest dirty ones: these become muzzy (unless
- * the muzzy decay time is 0; the system may take their pages when it needs memory), then retained,
- * which is address space without pages, or are unmapped. Statistics count hot extents as dirty.
+ * pac_tick() makes hot extents dirty and purges the oldest dirty ones. Unless the muzzy decay time
+ * is 0, these become muzzy first: the system may take their pages when it needs memory. Then they
+ * become retained, which is address space without pages, or are unmapped. Statistics count hot
+ * extents as dirty.
  *
- * A request tries, in this order: a hot extent of exactly its size; a huge slab (pac_hpa.h); a
- * dirty, then a muzzy extent that fits well; these two again after one longer hot extent was made
- * dirty, and again after all were; for a request below 1 MiB, if much is dirty (pac_has_plenty),
- * any longer dirty or muzzy extent; adjacent pieces (join.h); retained or new address space (for
- * dense requests a huge piece or a populated run, piece.h, ahead.h); any longer extent. Callers:
- * arena.c, arena_life.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
+ * A request tries, in this order:
+ * 1. a hot extent of exactly its size;
+ * 2. a huge slab (pac_hpa.h);
+ * 3. a dirty, then a muzzy extent that fits well (opt_lg_extent_max_active_fit);
+ * 4. step 3 again, after one longer hot extent was made dirty, and then after all hot ones were;
+ * 5. below 1 MiB, if much is dirty (pac_has_plenty): a dirty, then a muzzy extent, however long;
+ * 6. unused pieces side by side (join.h);
+ * 7. retained or new address space, or for dense requests a huge piece or a populated run (piece.h,
+ *    ahead.h);
+ * 8. a dirty, then a muzzy extent, however long, after all hot ones and the rest of a huge piece
+ *    were made dirty.
+ * Callers: arena.c, arena_life.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
+ * prof_switch.c sets pac_new_maximum_hook.
  */
 #ifndef EXTENT_PAC_H
 #define EXTENT_PAC_H
@@ -21,26 +29,26 @@
 
 /*
  * Locks: a decay's mutex is taken before any cache's and is held during a purging pass, so that one
- * thread purges at a time; pac_tick() only tries it. While a hook of the user runs, and in passes
- * that only keep others from purging (pac_step.h), the mutex is released, and `passer` keeps other
- * threads out. The caller of a function here is inside the gate (os/gate.h: fork waits meanwhile)
- * and holds no lock.
+ * thread purges at a time; pac_tick() only tries it. The mutex is released while a hook of the user
+ * runs, and during passes that do other work and only keep other threads from purging
+ * (pac_pass_begin(), pac_step.h); then `passer` keeps other threads out. The caller of a function
+ * here is inside the gate (os/gate.h: fork waits meanwhile) and holds no lock.
  *
- * The sum of the pages in use, dirty and hot (not muzzy) is limited to 5/4 of the greatest number
- * of pages in use so far, unless the decay time is 0 or -1. The limit is enforced only after a
- * request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent fitted, and after
- * pac_alloc_new(): the oldest pages above it are purged. They skip the state muzzy, unless the
- * muzzy decay time is -1. A smaller request that got new pages drives out a few of the oldest ones
- * (pac_trade). A bounded cache (pac_bound) has another limit, which is enforced at each allocation
- * and release.
+ * The sum of the pages in use, dirty and hot is limited to 5/4 of the greatest number of pages in
+ * use so far, unless the decay time is 0 or -1. Muzzy pages do not count. The limit is enforced
+ * only at the end of a request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent
+ * fitted, and of each pac_alloc_new(): the oldest pages above the limit are purged. These do not
+ * become muzzy first, unless the muzzy decay time is -1. A smaller request that got new pages
+ * drives out a few of the oldest ones (pac_trade). A bounded cache (pac_bound) has another limit,
+ * which is enforced at each allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */
 extern size_t opt_calloc_madvise_threshold;
 
 /*
- * Called inside the gate, with no lock held, by the allocation that has brought pac_mapped_all() to
- * a new maximum; NULL if not set.
+ * The allocation that has brought pac_mapped_all() to a new maximum calls this hook, inside the
+ * gate and with no lock held; NULL if not set.
  */
 extern void (*pac_new_maximum_hook)(void);
 

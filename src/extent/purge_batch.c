@@ -1,10 +1,9 @@
 /*
- * Collects extents in a chain and purges them with one system call.
- * purge_batch.h has the contract. Invariant: an extent of the chain is active and not known to be
- * zero; the flush puts it into the retained cache, purged or not. The array of ranges is made from
- * the chain just before the system call. Arenas with hooks of the user use no batch, because that
- * call bypasses their hooks. No lock of its own: the caller holds the mutex of the decay. Called by
- * pac_purge.c and pac_step.c.
+ * Collects extents in a chain and purges them with one system call, process_madvise(2).
+ * purge_batch.h has the contract. Invariant: an extent of the chain is active, and its is_zeroed is
+ * false; the flush puts it into the retained cache, purged or not. Arenas with hooks of the user
+ * use no batch, because the system call would bypass the hooks. No lock of its own: the caller
+ * holds the mutex of the decay. Called by pac_purge.c and pac_step.c.
  */
 #include "extent/purge_batch.h"
 
@@ -33,7 +32,10 @@ purge_batch_try_add(purge_batch_t *b, edata_t *e) {
 	return true;
 }
 
-/* Purges the chain with one system call. 0: all pages were purged; else an errno value. */
+/*
+ * Purges the chain with one system call, whose array of ranges is made here. Returns 0 if all pages
+ * were purged, else an errno value.
+ */
 static int
 purge_together(const purge_batch_t *b) {
 	struct iovec ranges[PAGES_BATCH_MAX];
@@ -50,7 +52,7 @@ void
 purge_batch_flush(purge_batch_t *b) {
 	/* A single extent is purged by madvise(2), as without a batch. */
 	bool is_done = b->n > 1 && purge_together(b) == 0;
-	b->ncalls += is_done ? 1 : b->n; /* a refused call for all is not counted */
+	b->ncalls += is_done ? 1 : b->n; /* a joint call that was refused is not counted */
 	while (b->first != NULL) {
 		edata_t *e = b->first;
 		b->first = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);

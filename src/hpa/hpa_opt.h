@@ -1,11 +1,12 @@
 /*
  * The options of huge page allocation. Set during boot by one thread, read-only afterwards, so
- * there is no lock. conf/conf_table.c describes each option. Units: bytes for slab_max_alloc, the
- * thresholds, sec_max_alloc and sec_max_bytes; milliseconds for names that end in _ms; otherwise a
- * number (sec_nshards: caches, sec_batch_fill_extra: extents, max_purge_nhp: slabs, -1: no limit),
- * or dirty pages per page in use (dirty_mult, in 16.16 fixed point: util/fxp.h). hpa/hrule.h has
- * the rules that use them. Read by the files of hpa/, by pac_hpa and jemalloc_init, and through the
- * rows of conf_table.c by ctl_opt and stats.
+ * there is no lock. conf/conf_table.c describes each option. Units:
+ * - bytes: slab_max_alloc, hugification_threshold, purge_threshold, sec_max_alloc, sec_max_bytes;
+ * - milliseconds: names that end in _ms;
+ * - caches: sec_nshards; extents: sec_batch_fill_extra; slabs: max_purge_nhp (-1: no limit);
+ * - dirty pages per page in use, in 16.16 fixed point (util/fxp.h): dirty_mult.
+ * hpa/hrule.h has the rules that use the options. Read by the files of hpa/, by pac_hpa and
+ * jemalloc_init, and through the rows of conf_table.c by ctl_opt and stats.
  */
 #ifndef HPA_HPA_OPT_H
 #define HPA_HPA_OPT_H
@@ -13,14 +14,14 @@
 #include "util/compiler.h"
 #include "util/fxp.h"
 
-/* opt_hpa_dirty_mult if the user gave "-1": there are never too many dirty pages. */
+/* opt_hpa_dirty_mult if the user gave "-1": no number of dirty pages makes purging begin. */
 #define HPA_DIRTY_MULT_NEVER UINT32_MAX
 /* Smallest value of hpa_sec_max_bytes. */
 #define HPA_SEC_BYTES_MIN ((size_t)256 << 10)
 /* Largest value of hpa_sec_max_alloc; with pages of 64 KiB it is one page instead. */
 #define HPA_SEC_ALLOC_MAX ((size_t)32 << 10)
 
-/* The values of opt_hpa_hugify_style; hrule_mode() says what they do. */
+/* The values of opt_hpa_hugify_style, which says when slabs are made huge (hrule_mode()). */
 enum {
 	hpa_style_auto,
 	hpa_style_none,

@@ -1,8 +1,9 @@
 /*
  * Formats messages and passes them to malloc_io_message or to file descriptor 2. malloc_io.h has
- * the contract. The only state is that pointer: NULL until jemalloc_init.c sets it, in the first
- * step of boot, to a function that reads the user's malloc_message each time; constant then. No
- * lock; called in any thread, also in signal handlers and with locks held.
+ * the contract. The only state is the pointer malloc_io_message: NULL until jemalloc_init.c sets
+ * it, in the first step of boot, to a function that reads the user's malloc_message each time;
+ * constant then. No lock; called in any thread, also in signal handlers and with locks held, by the
+ * files that malloc_io.h names.
  */
 #include "os/malloc_io.h"
 
@@ -19,7 +20,10 @@ malloc_io_boot(void) {
 	assert_write = malloc_write;
 }
 
-/* Writes s, as malloc_io_write_stderr() does with this text (NULL: no patience). 0 or an errno. */
+/*
+ * Writes s to descriptor 2, or nothing if text->patience_ms is 0. Waits for room at most
+ * text->patience_ms each time; with text NULL not at all. Returns 0 or an errno value.
+ */
 static int
 write_patiently(const char *s, malloc_io_text_t *text) {
 	if (text != NULL && text->patience_ms == 0) {
@@ -28,7 +32,7 @@ write_patiently(const char *s, malloc_io_text_t *text) {
 	int err = sys_write_all(STDERR_FILENO, s, strlen(s), text == NULL ? 0 : text->patience_ms,
 	    NULL);
 	if (err != 0 && text != NULL) {
-		text->patience_ms = 0; /* a later piece could have room again: a hole */
+		text->patience_ms = 0; /* no later piece, or the text would have a hole */
 	}
 	return err;
 }
@@ -39,7 +43,7 @@ malloc_io_write_stderr(void *opaque, const char *s) {
 	/* A closed pipe, or a log file at its limit, must not end the program. */
 	sys_write_signals_block(&signals);
 	int err = write_patiently(s, opaque);
-	sys_write_signals_restore(&signals, err != 0);
+	sys_write_signals_restore(&signals, err != 0); /* true: a write may have raised one */
 }
 
 static void

@@ -1,25 +1,25 @@
 /*
- * The shelter, or fork fallback heap: memory for threads that must not wait while the gate is
- * closed (because another thread forks or has stopped the others, or for good in a lost child;
- * os/gate.h), and for signal handlers that interrupted their own thread inside the gate.
+ * The shelter, or fork fallback heap: memory for threads that must not wait at a closed gate
+ * (os/gate.h), and for signal handlers that interrupted their own thread inside the gate. The gate
+ * is closed while another thread forks or has stopped the others; in a lost child it stays closed.
  *
  * The forking thread may wait for a lock (for example of stdio) whose holder needs memory. If that
  * holder waited for the fork, both would wait for ever. So at a closed gate requests are served
- * from here. There is no lock: a thread inside the gate may use the shelter at the same time as one
- * outside, a handler at the same time as the thread it interrupted, and none waits for another. A
- * mutex would not do: a thread outside the gate could hold it, and the fork handler, which waits
- * only for threads inside, would not know that.
+ * from here. There is no lock: a thread inside the gate may free a block here at the same time as a
+ * thread outside uses the shelter, a handler may use it at the same time as the thread it
+ * interrupted, and none waits for another. A mutex would not do: a thread outside the gate could
+ * hold it, and the fork handler, which waits only for threads inside, would not know that.
  *
  * Blocks are regions of slabs, and usable sizes are the usual ones (sz.h); a large block is a slab
  * of one region. What is needed to find and free a block is in the header of its slab, which is
  * found through the page map; no links are in the blocks. A mark, in every build, follows each
  * large block, and hardened builds put a canary, with the requested size, behind the bytes of small
- * ones; a free ends the process if they have changed. A free zeroes a small block: if its region is
- * not zero when it is handed out again, or when its slab has no block any more and is purged, it
- * was written to after its free, and the process ends. Of freed large blocks of up to 8 MiB each,
- * the last eight stay mapped without access; others are unmapped. A forked child continues with the
- * shelter as it is: a block or slab that another thread was changing at the fork stays unused in
- * the child.
+ * ones; a free ends the process if they have changed. A free zeroes a small block. The process ends
+ * if a region is not zero when it is handed out again, or if a slab without a block is not zero
+ * when it is purged: the program has written to a freed block. Of freed large blocks of up to 8 MiB
+ * each, the last eight stay mapped without access; others are unmapped. A forked child continues
+ * with the shelter as it is: a block or slab that another thread was changing at the fork stays
+ * unused in the child.
  *
  * Called by imalloc.c (requests at a closed gate and in handlers; each free of such a block),
  * irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by
@@ -43,11 +43,15 @@ shelter_owns(uint64_t elem) {
 	return elem_state(elem) == extent_state_shelter;
 }
 
-/* Whether a block of the shelter that is in use begins at ptr. */
+/*
+ * Whether a block of the shelter that is in use begins at ptr. Ends the process, as shelter_usize()
+ * and shelter_free() do, if the mark in front of the slab's regions has changed.
+ */
 bool shelter_is_live(const void *ptr);
 /*
- * Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there, and
- * with canaries also of one that was requested with 0 bytes.
+ * Usable size of the block at ptr, which the shelter owns; 0 if no block in use begins there
+ * (shelter_is_live() tells). With canaries it is the requested size of a small block, which may be
+ * 0 too.
  */
 size_t shelter_usize(const void *ptr);
 /*
@@ -57,9 +61,9 @@ size_t shelter_usize(const void *ptr);
 void shelter_free(void *ptr);
 /*
  * Returns the pages of slabs without a block to the system. Called outside the gate, after a fork
- * or a stop of it has ended. Another fork may still have it closed: a slab is claimed for this by
- * one atomic step, so that fork's child finds the slab as it was, or claimed for good and never
- * uses it.
+ * or a stop of the other threads has ended. At that time another fork may have the gate closed. Its
+ * child finds each slab either unchanged or claimed, because one atomic step claims a slab for
+ * this; the child never uses a claimed slab.
  */
 void shelter_trim(void);
 

@@ -1,8 +1,8 @@
 /*
  * The sum of all grants, and who may have more of the budget (tcache_budget.h has the rules).
- * Invariant: grants.bytes is the sum of tcache_t.granted (bytes) of all caches but those that
- * another thread took over (claim.h); grants.n_caches is how many of these caches have grants.
- * Called by tcache.c and claim.c, without a lock.
+ * Invariant: grants.bytes is the sum of tcache_t.granted (bytes) of all caches, except caches that
+ * another thread took over (claim.h); grants.n_caches is the number of caches in this sum that have
+ * grants. No lock: both are atomic words. Called by tcache.c and claim.c, which hold no lock.
  */
 #include "thread/tcache_budget.h"
 
@@ -27,7 +27,10 @@ tcache_budget(void) {
 	return min_zu(share, room_now() / TCACHE_BUDGET_ROOM);
 }
 
-/* The part of a cache that has grants of `have` bytes; with 0 it would be one cache more. */
+/*
+ * The part of a cache that has grants of `have` bytes. If have is 0, n_caches does not include the
+ * cache, so it is added here.
+ */
 static size_t
 part_of(size_t budget, size_t have) {
 	size_t n = atomic_load_zu(&grants.n_caches, MO_RELAXED) + (have == 0);
@@ -40,6 +43,10 @@ less(size_t a, size_t b) {
 	return a > b ? a - b : 0;
 }
 
+/*
+ * A cache grows within its part while the sum is below the budget, and beyond its part while the
+ * sum is below half of the budget.
+ */
 size_t
 tcache_budget_more(size_t have) {
 	size_t budget = tcache_budget(), sum = tcache_budget_sum();
@@ -59,7 +66,11 @@ void
 tcache_budget_change(size_t before, size_t after) {
 	size_t sum = atomic_fetch_add_zu(&grants.bytes, after - before, MO_RELAXED);
 	if (unlikely(sum == 0 && after != 0) && pac_wake_hook != NULL) {
-		pac_wake_hook(0); /* a background thread that sleeps without a limit (claim_serve) */
+		/*
+		 * The thread of arena 0 looks for idle threads (claim_serve). While no cache has grants, it
+		 * does not wake for that by itself.
+		 */
+		pac_wake_hook(0);
 	}
 	if ((before == 0) != (after == 0)) {
 		atomic_fetch_add_zu(&grants.n_caches, (size_t)(after != 0) - (before != 0), MO_RELAXED);

@@ -1,8 +1,9 @@
 /*
  * Freed samples that a thread keeps; tcache_spare.h has the contract.
- * Invariant: a place with a slot holds a region of that class; the list `recs` has nrecs members.
- * Locks: none here; recs_alloc(), recs_free() and arena_dalloc() take their own. The owner of the
- * cache calls, from imalloc.c and tcache.c.
+ * Invariant: a place whose slot is s > 0 holds a region of class s - 1; the list `recs` has nrecs
+ * members. Locks: none here; recs_free() and arena_dalloc() take their own. The owner of the cache
+ * calls, from imalloc.c and tcache.c; a forked child flushes the spares of threads that do not
+ * exist there (tcache.c).
  */
 #include "thread/tcache_spare.h"
 
@@ -36,6 +37,7 @@ tcache_spare_try_put(tcache_spares_t *sp, const edata_t *e, void *ptr, sample_re
 	assert(!e->is_slab || slab_rec(e, ptr) == rec);
 	assert(rec->tctx == NULL && rec->link == NULL && rec->req_size != TCACHE_REC_IS_SPARE);
 	tcache_spare_t *s = spare_of(sp, slot);
+	/* Suitable are only regions of the hidden arena that has the samples of automatic arenas. */
 	if (s->slot != 0 || !e->is_slab || e->arena_ind != ARENA_HIDDEN(0)) {
 		return false;
 	}
@@ -53,7 +55,7 @@ tcache_spare_flush(tcache_spares_t *sp) {
 		tcache_spare_t *s = &sp->at[i];
 		if (s->slot != 0) {
 			s->slot = 0;
-			arena_dalloc(s->ptr, emap_elem_any(s->ptr));
+			arena_dalloc(s->ptr, emap_elem_any(s->ptr)); /* sets req_size to 0 */
 		}
 	}
 }

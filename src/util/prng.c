@@ -4,19 +4,19 @@
  * e^-x is covered by PRNG_LAYERS pieces of the same area v. Piece i > 0 is a rectangle of the width
  * x[i] between the heights f(x[i]) and f(x[i + 1]), f(x) = e^-x; piece 0 is what lies below
  * f(x[1]), the tail beyond x[1] included, and counts as a rectangle of the width x[0] = v / f(x[1])
- * = x[1] + 1. A point is drawn in a piece that is drawn first, all being equally likely; if it lies
- * below the curve, its x is the result, which is exponential to the precision of a double. A point
- * of piece i left of x[i + 1], as 93 of 100 are, is below the curve and needs no further test.
- * Draws change only the caller's state; no lock. thread/thread_event.c calls prng_exponential() for
- * the distance to the next sample.
+ * = x[1] + 1. First a piece is drawn, each with the same probability, then a point in it. If the
+ * point lies below the curve, its x is the result, which is exponential to the precision of a
+ * double. A point of piece i left of x[i + 1] is below the curve and needs no further test; 93 of
+ * 100 points are such. Draws change only the caller's state; no lock. thread/thread_event.c calls
+ * prng_exponential() for the distance to the next sample.
  */
 #include "util/prng.h"
 
 #include "util/assert.h"
 
 /*
- * x[0] = x[1] + 1 and x[i + 1] = -ln(v / x[i] + f(x[i])), where v = (x[1] + 1) f(x[1]), and x[1] is
- * the one for which the last is 0.
+ * x[0] = x[1] + 1 and x[i + 1] = -ln(v / x[i] + f(x[i])), where v = (x[1] + 1) f(x[1]); x[1] is
+ * chosen so that x[PRNG_LAYERS] is 0.
  */
 const double prng_layers[PRNG_LAYERS + 1] = {
 	0x1.c50b68455eb3ep+2, 0x1.850b68455eb3ep+2, 0x1.539fd06cb047dp+2, 0x1.34e555008df59p+2,
@@ -41,13 +41,16 @@ const double prng_layers[PRNG_LAYERS + 1] = {
 double
 prng_exponential_edge(uint64_t *state, unsigned i, double x) {
 	assert(i < PRNG_LAYERS && x >= prng_layers[i + 1]);
-	if (i == 0) { /* the tail has the shape of the whole */
+	if (i == 0) { /* e^-x from x[1] on is the whole curve times a constant */
 		return prng_layers[1] + prng_exponential(state);
 	}
 	/*
-	 * The piece is as high as f(x[i + 1]) (1 - e^-width) there, and the curve has fallen by
-	 * f(x[i + 1]) (1 - e^-left). It falls below its chord, and 1 - e^-z lies between z - z^2 / 2
-	 * and z; so most points need no exponential.
+	 * u is the distance of the point from the top of the piece, as a part of the piece's height,
+	 * which is f(x[i + 1]) (1 - e^-width). At x the curve is f(x[i + 1]) (1 - e^-left) below the
+	 * top.
+	 * First test: the curve is convex, so a point that is not below its chord is not below the
+	 * curve. Second test: 1 - e^-z lies between z - z^2 / 2 and z, so a point that passes is below
+	 * the curve. Only the other points need the exponentials of the third test.
 	 */
 	double width = prng_layers[i] - prng_layers[i + 1], left = x - prng_layers[i + 1];
 	double u = prng_double(state);

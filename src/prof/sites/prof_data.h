@@ -5,23 +5,25 @@
  * prof_dump.c to read them, by prof_thread.c for thread records, by prof_switch.c for prof.reset,
  * by prof_session.c for prof_accum and the mark, and by prof_start.c at boot.
  *
- * The sample path takes no lock if the thread has a count for the backtrace already: it pins
- * itself, so that nothing it may find is freed (prof_data.c), finds the count in a table and adds
- * to it. If the same backtrace comes twice in a row the thread keeps its count pinned and neither
- * hashes nor compares from the third time on (but if the site lies in objects that can be unloaded,
- * it does). A new count or site is inserted under one of 256 locks per table. A free only subtracts
- * from the count that the sample refers to.
+ * The sample path takes no lock if the thread has a count for the backtrace already. The thread
+ * then announces that it reads the tables (the pin of a thread, td->pinned), so that nothing it may
+ * find is freed; it finds the count in a table and adds to it. If the same backtrace comes twice in
+ * a row, the thread keeps its count (by a pin of the count), and from the third time on neither
+ * hashes nor compares. But it does both each time if the site lies in objects that can be unloaded.
+ * A new count or site is inserted under one of 256 locks per table. A free only subtracts from the
+ * count that the sample refers to.
  *
  * Counts that have been empty for a while, and then sites without counts, are swept in small steps:
  * one step for each new count, by the thread that made it, and one for each reset. So the tables
- * shrink only while these come, and no thread that samples waits for the sweep of another. The
- * sweeper marks an object PROF_DEAD under its shard's lock before it removes the object; a thread
- * that finds PROF_DEAD repeats the look-up under the lock. Memory is freed after every thread that
- * could see it has unpinned.
+ * shrink only while there are new counts or resets, and no thread that samples waits for the sweep
+ * of another. The sweeper marks an object PROF_DEAD under its shard's lock before it removes the
+ * object; a thread that finds PROF_DEAD repeats the look-up under the lock. Memory is freed after
+ * every thread that could see it has ended its pin.
  *
- * An epoch is the number of resets before; a count belongs to one epoch. A pin on a count keeps it
- * from being swept. What adds, notes, resets or makes a record is called inside the gate
- * (os/gate.h: fork waits until no thread is inside). `pass` is the lock of prof_data_pass_begin().
+ * The epoch is the number of resets so far; a count belongs to the epoch in which it was made. A
+ * pin on a count keeps it from being swept. What adds, notes, resets or makes a record is called
+ * inside the gate (os/gate.h: fork waits until no thread is inside). `pass` is the lock of
+ * prof_data_pass_begin().
  */
 #ifndef PROF_DATA_H
 #define PROF_DATA_H
@@ -45,23 +47,25 @@ void prof_data_tdata_exit(prof_tdata_t *td);
 
 /*
  * Adds one sample of usize bytes and returns its count, which stays valid until prof_data_sub();
- * NULL without memory. In a full black box that may be the thread's count at the site
- * IMAGE_NO_ROOM instead of one for bt. rate is the sampling interval in bytes, weight is
- * prof_weight() of both. Needs td->busy, set by the prof_backtrace() that made bt.
+ * NULL without memory. If the tables lie in a black box (a file: prof_box.h) that is full, the
+ * result may be the thread's count at the site IMAGE_NO_ROOM instead of one for bt. rate is the
+ * sampling interval in bytes, weight is prof_weight() of both. td->busy must be true:
+ * prof_backtrace() sets it when it makes bt, and prof_backtrace_done() clears it.
  */
 prof_cnt_t *prof_data_add(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, size_t usize,
     uint64_t weight);
 /* Subtracts a sample that prof_data_add() added with the same usize and weight; by any thread. */
 void prof_data_sub(prof_cnt_t *c, size_t usize, uint64_t weight);
 /*
- * Before prof_data_sub() of a sample: adds it, which lived from `from` to `to`, in ns by
- * prof_log_clock(), to the lifetimes; the count must keep them (prof_cnt_has_accum()).
+ * Adds the life of a sample, from `from` to `to`, in ns by prof_log_clock(), to the lifetimes of
+ * its count; called before prof_data_sub() of the sample. The count must keep lifetimes
+ * (prof_cnt_has_accum()).
  */
 void prof_data_add_life(prof_cnt_t *c, size_t usize, uint64_t weight, uint64_t from, uint64_t to);
 
 /*
  * Returns the count of a backtrace that is not a sample (the place of a free), of rate 0, with a
- * pin for the caller; NULL without memory, IMAGE_NO_ROOM as above. Needs td->busy.
+ * pin for the caller; NULL without memory. A full box and td->busy: as for prof_data_add().
  */
 prof_cnt_t *prof_data_note(prof_tdata_t *td, const prof_bt_t *bt);
 /* Adds a pin; the count must have a live object or a pin already. */
@@ -91,7 +95,7 @@ void prof_data_mark_put(uint32_t epoch);
 /* Forgets all samples: none that was taken before is in a later profile. */
 void prof_data_reset(void);
 
-/* Whether the count keeps what was allocated in all. */
+/* Whether the count keeps what was allocated in all: then the sums follow the struct. */
 static inline bool
 prof_cnt_has_accum(const prof_cnt_t *c) {
 	return c->link.bytes > sizeof(*c);
@@ -145,8 +149,8 @@ void prof_tdata_name_write(prof_tdata_t *td, const char *name);
 /* Number of sites in the table, for tests; takes the lock of each shard in turn. */
 size_t prof_data_nsites(void);
 /*
- * Read, and set to 0, the contention counters: sites, of all shards of both tables together;
- * tdatas, of `pass`, because thread records have no lock.
+ * Read, and set to 0, the contention counters. sites: the sum over the locks of both tables, of
+ * sites and of counts; tdatas: the lock `pass`, because thread records have no lock.
  */
 void prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas);
 void prof_data_mutex_reset(void);

@@ -1,11 +1,12 @@
 /*
  * The user's hooks as four atomic pointers (prof_hook.h).
  *
- * Invariant: a hook is called through a pointer that was loaded once and is not NULL. So the call
- * is of a hook that was set when it was loaded; another thread may have set a new one since. If the
- * backtrace hook was taken away meanwhile, the default is called. Locks: none of its own. Callers
- * hold no lock while a hook runs; but prof_dump.c holds its own while the dump hook runs. Called by
- * prof.c, prof_backtrace.c and prof_dump.c, and by ctl_experimental.c to read and set them.
+ * Invariant: a hook is called through a pointer that was loaded once and is not NULL. So the hook
+ * that is called was set at the load; another thread may have set a new one since. If the program
+ * took its backtrace hook away between the caller's test (prof_hook_has_backtrace) and the load,
+ * the default is called. Locks: none of its own. Callers hold no lock while a hook runs, except
+ * prof_dump.c, which holds its own lock while the dump hook runs. Called by prof.c,
+ * prof_backtrace.c and prof_dump.c, and by ctl_experimental.c, which reads and sets the hooks.
  */
 #include "prof/sites/prof_hook.h"
 
@@ -14,9 +15,9 @@
 #include "util/assert.h"
 
 /*
- * What the program reads as the backtrace hook if it has set none; it may call this from a hook of
- * its own. Without a hook the profiler unwinds by itself. It calls this function only if the
- * program's hook was taken away between the test and the load.
+ * The function that the program reads as the backtrace hook if it has set none; the program may
+ * call it from its own hook. Without a hook the profiler unwinds by itself. The profiler calls this
+ * function only if the program took its hook away between the profiler's test and the load.
  */
 static void
 backtrace_default(void **vec, unsigned *len, unsigned max) {
