@@ -477,7 +477,8 @@ unwind_walk_learn(const struct walk_s *w, uintptr_t first_sp) {
 	if (w->is_moved) {
 		return;
 	}
-	if (w->is_own) {
+	/* A walk from below the own stack, by memory that can be read up to it, was on it too. */
+	if (w->is_own || (lo < m->own_lo && w->hi >= m->own_lo)) {
 		m->own_lo = lo;
 	} else if (lo < m->lo || lo >= m->hi || w->hi > m->hi) {
 		m->lo = lo;

@@ -865,6 +865,22 @@ test_own_end(void) {
 	is_uint(end, align_down((uintptr_t)tls, sizeof(tls)), "that of another thread ends its stack");
 }
 
+/* A walk that began below what is known of the own stack shows that the stack goes on there. */
+static void
+test_own_start(void) {
+	const uintptr_t lo = 16 * os_page_size, hi = 32 * os_page_size;
+	struct unwind_memo_s m = {.own_lo = lo, .own_hi = hi};
+	struct walk_s w = {.hi = lo - os_page_size, .memo = &m};
+	unwind_walk_learn(&w, lo - 2 * os_page_size);
+	is_uint(m.own_lo, lo, "memory below the own stack that ends before it is another one");
+	w.hi = lo;
+	unwind_walk_learn(&w, lo - 2 * os_page_size + 8);
+	is_uint(m.own_lo, lo - 2 * os_page_size, "that which reaches it is the same");
+	w.hi = hi;
+	unwind_walk_learn(&w, hi - 64);
+	is_uint(m.own_lo, lo - 2 * os_page_size, "a walk within it changes nothing");
+}
+
 /* ---- the front ---- */
 
 static void *hint_frames[8];
@@ -1064,6 +1080,7 @@ main(void) {
 	test_jit();
 	test_stack_shrunk();
 	test_own_end();
+	test_own_start();
 	test_hint();
 	test_generation();
 	test_hammer();
