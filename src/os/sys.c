@@ -2,8 +2,8 @@
  * The real system calls behind os_hooks, and the wrappers for files, environment and process.
  * sys.h has the contract. Calls for which os_hooks has no element, such as ftruncate, fallocate,
  * getdents64, ppoll, futex and getpid, are made directly, and so is the madvise() of populate().
- * open, read, write and close use syscall(2), for two reasons: the functions of the C library are
- * cancellation points, where a thread may be ended, and no function of malloc may be one; and
+ * open, read, write and close are called by number, for two reasons: the functions of the C library
+ * are cancellation points, where a thread may be ended, and no function of malloc may be one; and
  * programs often interpose them. No lock; the state is the hook table and facts that are learned
  * once.
  */
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "os/nstime.h"
+#include "os/sys_call.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
@@ -45,9 +46,9 @@ real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 static ssize_t
 real_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 #if PROCESS_MADVISE_NR > 0
-	return syscall(PROCESS_MADVISE_NR, PIDFD_OF_SELF, ranges, n, advice, 0);
+	return sys_call(PROCESS_MADVISE_NR, PIDFD_OF_SELF, ranges, n, advice, 0);
 #elif defined(SYS_process_madvise)
-	return syscall(SYS_process_madvise, PIDFD_OF_SELF, ranges, n, advice, 0);
+	return sys_call(SYS_process_madvise, PIDFD_OF_SELF, ranges, n, advice, 0);
 #else
 	(void)ranges;
 	(void)n;
@@ -59,22 +60,22 @@ real_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 
 static int
 real_open(const char *path, int flags, unsigned mode) {
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+	return (int)sys_call(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 static ssize_t
 real_read(int fd, void *buf, size_t size) {
-	return syscall(SYS_read, fd, buf, size);
+	return sys_call(SYS_read, fd, buf, size);
 }
 
 static ssize_t
 real_write(int fd, const void *buf, size_t size) {
-	return syscall(SYS_write, fd, buf, size);
+	return sys_call(SYS_write, fd, buf, size);
 }
 
 static int
 real_close(int fd) {
-	return (int)syscall(SYS_close, fd);
+	return (int)sys_call(SYS_close, fd);
 }
 
 static int
@@ -85,7 +86,7 @@ real_fchmod(int fd, unsigned mode) {
 static int
 real_rename2(const char *from, const char *to, unsigned flags) {
 #ifdef SYS_renameat2
-	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+	return (int)sys_call(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
 #else
 	errno = ENOSYS;
 	return -1;
@@ -94,13 +95,13 @@ real_rename2(const char *from, const char *to, unsigned flags) {
 
 static ssize_t
 real_getcwd(char *buf, size_t size) {
-	return syscall(SYS_getcwd, buf, size);
+	return sys_call(SYS_getcwd, buf, size);
 }
 
 static ssize_t
 real_getrandom(void *buf, size_t size, unsigned flags) {
 #ifdef SYS_getrandom
-	return syscall(SYS_getrandom, buf, size, flags);
+	return sys_call(SYS_getrandom, buf, size, flags);
 #else
 	errno = ENOSYS;
 	return -1;
@@ -109,7 +110,7 @@ real_getrandom(void *buf, size_t size, unsigned flags) {
 
 static void *
 real_mremap(void *from, size_t size, size_t new_size, int flags, void *to) {
-	return (void *)syscall(SYS_mremap, from, size, new_size, flags, to);
+	return (void *)sys_call(SYS_mremap, from, size, new_size, flags, to);
 }
 
 const struct os_hooks_s os_hooks_real = {
@@ -182,7 +183,7 @@ sys_env(const char *name) {
 int
 sys_pid(void) {
 	/* By the system call, because some C libraries cache the number across a raw clone(). */
-	return (int)syscall(SYS_getpid);
+	return (int)sys_call(SYS_getpid);
 }
 
 uint64_t
@@ -227,7 +228,7 @@ sys_open(const char *path, int flags, unsigned mode) {
 
 int
 sys_dup(int fd) {
-	return (int)COUNT_OF(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+	return (int)COUNT_OF(sys_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
 ssize_t
@@ -314,7 +315,7 @@ sys_wait_writable(int fd, unsigned ms) {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
 	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
-	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
+	ssize_t n = COUNT_OF(sys_call(SYS_ppoll, &p, 1, &left, NULL, 0));
 	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
 }
 
@@ -349,7 +350,7 @@ sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed) {
 			sigemptyset(&one);
 			sigaddset(&one, write_signals[i]);
 			/* 8: bytes of the kernel's set of signals. */
-			COUNT_OF(syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8));
+			COUNT_OF(sys_call(SYS_rt_sigtimedwait, &one, NULL, &now, 8));
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &w->old_mask, NULL);
@@ -382,7 +383,7 @@ sys_ftruncate(int fd, uint64_t size) {
 
 int
 sys_reserve(int fd, uint64_t size) {
-	return ERROR_OF(syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size));
+	return ERROR_OF(sys_call(SYS_fallocate, fd, 0, (off_t)0, (off_t)size));
 }
 
 int
@@ -482,7 +483,7 @@ static bool
 is_readable_by_futex(uintptr_t start, uintptr_t end) {
 	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
 	for (uintptr_t p = start; p < end; p += os_page_size) {
-		if (syscall(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) != 0 && errno == EFAULT) {
+		if (sys_call(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) != 0 && errno == EFAULT) {
 			return false;
 		}
 	}
@@ -495,7 +496,7 @@ is_readable_by_futex(uintptr_t start, uintptr_t end) {
  */
 static int
 populate(uintptr_t start, uintptr_t end) {
-	return syscall(SYS_madvise, start, end - start, MADV_POPULATE_READ) == 0 ? 0 : errno;
+	return sys_call(SYS_madvise, start, end - start, MADV_POPULATE_READ) == 0 ? 0 : errno;
 }
 
 /*
@@ -575,7 +576,7 @@ typedef struct {
 static long
 dir_read(int fd, char *buf, size_t size) {
 	int saved = errno;
-	long n = syscall(SYS_getdents64, fd, buf, size);
+	long n = sys_call(SYS_getdents64, fd, buf, size);
 	n = n < 0 ? -errno : n;
 	errno = saved;
 	return n;

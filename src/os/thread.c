@@ -15,6 +15,7 @@
 
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -111,7 +112,7 @@ void
 os_word_wait(atomic_u32_t *word, uint32_t seen, uint64_t ns) {
 	int saved = errno;
 	struct timespec ts = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)};
-	syscall(SYS_futex, &word->repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen,
+	sys_call(SYS_futex, &word->repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen,
 	    ns == UINT64_MAX ? NULL : &ts, NULL, 0);
 	errno = saved;
 }
@@ -120,7 +121,7 @@ void
 os_word_wake(atomic_u32_t *word, unsigned n) {
 	int saved = errno;
 	assert(n > 0 && n <= INT_MAX);
-	syscall(SYS_futex, &word->repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
+	sys_call(SYS_futex, &word->repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
 	errno = saved;
 }
 
@@ -135,10 +136,10 @@ os_signal_later(int *timer, int signal, uint64_t ns) {
 	int err = 0;
 	assert(ns > 0);
 	if (*timer == 0) {
-		err = syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id) != 0 ? errno : 0;
+		err = sys_call(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id) != 0 ? errno : 0;
 		*timer = err != 0 ? 0 : id + 1;
 	}
-	if (err == 0 && syscall(SYS_timer_settime, *timer - 1, 0, &when, NULL) != 0) {
+	if (err == 0 && sys_call(SYS_timer_settime, *timer - 1, 0, &when, NULL) != 0) {
 		err = errno;
 	}
 	errno = saved;
@@ -196,7 +197,7 @@ os_thread_is_filtered(void) {
 
 int
 os_tid(void) {
-	return (int)syscall(SYS_gettid);
+	return (int)sys_call(SYS_gettid);
 }
 
 /* glibc stores the thread's id as the owner of a mutex that checks who unlocks it. */
@@ -217,7 +218,7 @@ ncpus_ask(void) {
 	int saved = errno;
 	unsigned long mask[CPU_MASK_WORDS];
 	unsigned n = 0;
-	long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+	long bytes = sys_call(SYS_sched_getaffinity, 0, sizeof(mask), mask);
 	assert(bytes <= (long)sizeof(mask));
 	if (bytes > 0) {
 		for (size_t i = 0; i < (size_t)bytes / sizeof(mask[0]); i++) {
@@ -253,7 +254,7 @@ os_cpu(void) {
 #else
 	int saved = errno;
 	unsigned cpu = 0;
-	long ret = syscall(SYS_getcpu, &cpu, NULL, NULL);
+	long ret = sys_call(SYS_getcpu, &cpu, NULL, NULL);
 	errno = saved;
 	return ret == 0 ? (int)cpu : -1;
 #endif

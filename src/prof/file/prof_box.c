@@ -27,6 +27,7 @@
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "os/thread.h"
 #include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
@@ -109,10 +110,10 @@ bool
 prof_box_try_lock(int fd, unsigned tries) {
 	int saved = errno;
 	unsigned n = 0;
-	bool is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
+	bool is_locked = sys_call(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
 	while (!is_locked && errno == EWOULDBLOCK && ++n < tries) {
 		os_pause(n);
-		is_locked = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
+		is_locked = sys_call(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0;
 	}
 	errno = saved;
 	return is_locked;
