@@ -14,13 +14,14 @@
 #include <unistd.h>
 
 #include "os/sys.h"
+#include "os/sys_call.h"
 
 /* Sets the size and seals the file: it can neither shrink nor grow, and no seal can be added. */
 static int
 fix_size(int fd, size_t size) {
 	int err = sys_ftruncate(fd, size);
 	if (err == 0
-	    && syscall(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+	    && sys_call(SYS_fcntl, fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
 		err = errno;
 	}
 	return err;
@@ -29,7 +30,7 @@ fix_size(int fd, size_t size) {
 int
 memfile_open(memfile_t *f, const char *name, size_t size) {
 	struct stat st;
-	int fd = (int)syscall(SYS_memfd_create, name,
+	int fd = (int)sys_call(SYS_memfd_create, name,
 	    size == 0 ? MFD_CLOEXEC : MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	*f = (memfile_t){0};
 	if (fd < 0) {

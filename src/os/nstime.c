@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "os/sys_call.h"
 #include "util/assert.h"
 
 /* The greatest number of seconds whose nanoseconds, with any fraction added, fit into 63 bits. */
@@ -67,7 +68,7 @@ nstime_monotonic_syscall_ns(void) {
 	int saved = errno;
 	struct timespec ts;
 	if (likely(nstime_now_hook == NULL)
-	    && syscall(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &ts) == 0) {
+	    && sys_call(SYS_clock_gettime, CLOCK_MONOTONIC_COARSE, &ts) == 0) {
 		return ns_of(&ts);
 	}
 	errno = saved;

@@ -2,8 +2,8 @@
  * The real system calls behind os_hooks, and the wrappers for files, environment and process.
  * sys.h has the contract. Calls for which os_hooks has no element, such as ftruncate, fallocate,
  * getdents64, ppoll, futex and getpid, are made directly.
- * open, read, write and close use syscall(2), for two reasons: the functions of the C library are
- * cancellation points, where a thread may be ended, and no function of malloc may be one; and
+ * open, read, write and close are called by number, for two reasons: the functions of the C library
+ * are cancellation points, where a thread may be ended, and no function of malloc may be one; and
  * programs often interpose them. No lock; the state is the hook table and facts that are learned
  * once.
  */
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "os/nstime.h"
+#include "os/sys_call.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
@@ -42,9 +43,9 @@ real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 static ssize_t
 real_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 #if PROCESS_MADVISE_NR > 0
-	return syscall(PROCESS_MADVISE_NR, PIDFD_OF_SELF, ranges, n, advice, 0);
+	return sys_call(PROCESS_MADVISE_NR, PIDFD_OF_SELF, ranges, n, advice, 0);
 #elif defined(SYS_process_madvise)
-	return syscall(SYS_process_madvise, PIDFD_OF_SELF, ranges, n, advice, 0);
+	return sys_call(SYS_process_madvise, PIDFD_OF_SELF, ranges, n, advice, 0);
 #else
 	(void)ranges;
 	(void)n;
@@ -56,22 +57,22 @@ real_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 
 static int
 real_open(const char *path, int flags, unsigned mode) {
-	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+	return (int)sys_call(SYS_openat, AT_FDCWD, path, flags, mode);
 }
 
 static ssize_t
 real_read(int fd, void *buf, size_t size) {
-	return syscall(SYS_read, fd, buf, size);
+	return sys_call(SYS_read, fd, buf, size);
 }
 
 static ssize_t
 real_write(int fd, const void *buf, size_t size) {
-	return syscall(SYS_write, fd, buf, size);
+	return sys_call(SYS_write, fd, buf, size);
 }
 
 static int
 real_close(int fd) {
-	return (int)syscall(SYS_close, fd);
+	return (int)sys_call(SYS_close, fd);
 }
 
 static int
@@ -82,7 +83,7 @@ real_fchmod(int fd, unsigned mode) {
 static int
 real_rename2(const char *from, const char *to, unsigned flags) {
 #ifdef SYS_renameat2
-	return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
+	return (int)sys_call(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
 #else
 	errno = ENOSYS;
 	return -1;
@@ -91,13 +92,13 @@ real_rename2(const char *from, const char *to, unsigned flags) {
 
 static ssize_t
 real_getcwd(char *buf, size_t size) {
-	return syscall(SYS_getcwd, buf, size);
+	return sys_call(SYS_getcwd, buf, size);
 }
 
 static ssize_t
 real_getrandom(void *buf, size_t size, unsigned flags) {
 #ifdef SYS_getrandom
-	return syscall(SYS_getrandom, buf, size, flags);
+	return sys_call(SYS_getrandom, buf, size, flags);
 #else
 	errno = ENOSYS;
 	return -1;
@@ -106,7 +107,7 @@ real_getrandom(void *buf, size_t size, unsigned flags) {
 
 static void *
 real_mremap(void *from, size_t size, size_t new_size, int flags, void *to) {
-	return (void *)syscall(SYS_mremap, from, size, new_size, flags, to);
+	return (void *)sys_call(SYS_mremap, from, size, new_size, flags, to);
 }
 
 const struct os_hooks_s os_hooks_real = {
@@ -179,7 +180,7 @@ sys_env(const char *name) {
 int
 sys_pid(void) {
 	/* By the system call, because some C libraries cache the number across a raw clone(). */
-	return (int)syscall(SYS_getpid);
+	return (int)sys_call(SYS_getpid);
 }
 
 uint64_t
@@ -224,7 +225,7 @@ sys_open(const char *path, int flags, unsigned mode) {
 
 int
 sys_dup(int fd) {
-	return (int)COUNT_OF(syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+	return (int)COUNT_OF(sys_call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
 }
 
 ssize_t
@@ -289,7 +290,7 @@ wait_writable(int fd, unsigned ms) {
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 	struct timespec left = {ms / 1000, ms % 1000 * 1000000L};
 	/* Not poll(), which is a cancellation point. The kernel subtracts from `left`. */
-	ssize_t n = COUNT_OF(syscall(SYS_ppoll, &p, 1, &left, NULL, 0));
+	ssize_t n = COUNT_OF(sys_call(SYS_ppoll, &p, 1, &left, NULL, 0));
 	return n > 0 ? 0 : n == 0 ? ETIMEDOUT : (int)-n;
 }
 
@@ -345,7 +346,7 @@ sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed) {
 			sigemptyset(&one);
 			sigaddset(&one, write_signals[i]);
 			/* 8: bytes of the kernel's set of signals. */
-			COUNT_OF(syscall(SYS_rt_sigtimedwait, &one, NULL, &now, 8));
+			COUNT_OF(sys_call(SYS_rt_sigtimedwait, &one, NULL, &now, 8));
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &w->old_mask, NULL);
@@ -378,7 +379,7 @@ sys_ftruncate(int fd, uint64_t size) {
 
 int
 sys_reserve(int fd, uint64_t size) {
-	return ERROR_OF(syscall(SYS_fallocate, fd, 0, (off_t)0, (off_t)size));
+	return ERROR_OF(sys_call(SYS_fallocate, fd, 0, (off_t)0, (off_t)size));
 }
 
 int
@@ -484,7 +485,7 @@ sys_is_readable(const void *addr, size_t size) {
 	/* Page 0 counts as unreadable; end is 0 or smaller if the range wraps around. */
 	bool is_ok = p != 0 && end > p;
 	for (; is_ok && p < end; p += os_page_size) {
-		is_ok = syscall(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) == 0 || errno == EAGAIN;
+		is_ok = sys_call(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) == 0 || errno == EAGAIN;
 	}
 	errno = saved;
 	return is_ok;
@@ -529,7 +530,7 @@ typedef struct {
 static long
 dir_read(int fd, char *buf, size_t size) {
 	int saved = errno;
-	long n = syscall(SYS_getdents64, fd, buf, size);
+	long n = sys_call(SYS_getdents64, fd, buf, size);
 	n = n < 0 ? -errno : n;
 	errno = saved;
 	return n;

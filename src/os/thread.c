@@ -16,6 +16,7 @@
 
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -38,6 +39,8 @@ cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Threads of os_thread_create() that run. */
 static atomic_u32_t n_own;
+/* The id of the first thread, once os_thread_create() was called in this process; else 0. */
+static atomic_u32_t first_id;
 
 void
 os_thread_block_all_signals(sigset_t *old) {
@@ -111,6 +114,7 @@ os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *ar
 	t->fn = fn;
 	t->arg = arg;
 	atomic_store_u32(&t->has_begun, 0, MO_RELAXED);
+	atomic_store_u32(&first_id, (uint32_t)sys_pid(), MO_RELAXED);
 	os_thread_block_all_signals(&old);
 	int err = os_hooks->pthread_create(&t->handle, NULL, thread_begin, t);
 	os_thread_restore_signals(&old);
@@ -134,7 +138,8 @@ os_thread_join(os_thread_t *t) {
 
 bool
 os_thread_is_first(void) {
-	return os_tid() == sys_pid();
+	uint32_t id = (uint32_t)os_tid_stored();
+	return id != 0 && id == atomic_load_u32(&first_id, MO_RELAXED);
 }
 
 bool
@@ -150,6 +155,7 @@ os_thread_has_users(void) {
 void
 os_threads_in_child(void) {
 	atomic_store_u32(&n_own, 0, MO_RELAXED);
+	atomic_store_u32(&first_id, 0, MO_RELAXED);
 }
 
 void
@@ -171,7 +177,7 @@ void
 os_word_wait(atomic_u32_t *word, uint32_t seen, uint64_t ns) {
 	int saved = errno;
 	struct timespec ts = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)};
-	syscall(SYS_futex, &word->repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen,
+	sys_call(SYS_futex, &word->repr, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, seen,
 	    ns == UINT64_MAX ? NULL : &ts, NULL, 0);
 	errno = saved;
 }
@@ -180,7 +186,7 @@ void
 os_word_wake(atomic_u32_t *word, unsigned n) {
 	int saved = errno;
 	assert(n > 0 && n <= INT_MAX);
-	syscall(SYS_futex, &word->repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
+	sys_call(SYS_futex, &word->repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
 	errno = saved;
 }
 
@@ -195,10 +201,10 @@ os_signal_later(int *timer, int signal, uint64_t ns) {
 	int err = 0;
 	assert(ns > 0);
 	if (*timer == 0) {
-		err = syscall(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id) != 0 ? errno : 0;
+		err = sys_call(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id) != 0 ? errno : 0;
 		*timer = err != 0 ? 0 : id + 1;
 	}
-	if (err == 0 && syscall(SYS_timer_settime, *timer - 1, 0, &when, NULL) != 0) {
+	if (err == 0 && sys_call(SYS_timer_settime, *timer - 1, 0, &when, NULL) != 0) {
 		err = errno;
 	}
 	errno = saved;
@@ -256,7 +262,7 @@ os_thread_is_filtered(void) {
 
 int
 os_tid(void) {
-	return (int)syscall(SYS_gettid);
+	return (int)sys_call(SYS_gettid);
 }
 
 /* glibc stores the thread's id as the owner of a mutex that checks who unlocks it. */
@@ -277,7 +283,7 @@ ncpus_ask(void) {
 	int saved = errno;
 	unsigned long mask[CPU_MASK_WORDS];
 	unsigned n = 0;
-	long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
+	long bytes = sys_call(SYS_sched_getaffinity, 0, sizeof(mask), mask);
 	assert(bytes <= (long)sizeof(mask));
 	if (bytes > 0) {
 		for (size_t i = 0; i < (size_t)bytes / sizeof(mask[0]); i++) {
@@ -313,7 +319,7 @@ os_cpu(void) {
 #else
 	int saved = errno;
 	unsigned cpu = 0;
-	long ret = syscall(SYS_getcpu, &cpu, NULL, NULL);
+	long ret = sys_call(SYS_getcpu, &cpu, NULL, NULL);
 	errno = saved;
 	return ret == 0 ? (int)cpu : -1;
 #endif

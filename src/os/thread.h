@@ -55,7 +55,10 @@ void os_life_begin(os_life_t *life);
 void os_life_end(os_life_t *life);
 /* Whether the thread has ended while it held it; true once. By one caller at a time. */
 bool os_life_try_see_end(os_life_t *life);
-/* Whether the caller is the thread with which the process began or, in a child, that forked. */
+/*
+ * Whether the caller is the thread with which the process began or, in a child, that forked; by no
+ * system call. False before os_thread_create(), and where os_tid_stored() is not known.
+ */
 bool os_thread_is_first(void);
 /*
  * In a process whose first thread has ended: whether another thread is left that os_thread_create()

@@ -50,10 +50,12 @@ static LARGE_BSS struct {
  * between these stay.
  */
 static LARGE_BSS struct {
-	const struct link_map *last; /* the last one in the chain; NULL: not known. Set at boot */
-	atomic_u32_t n;              /* number in `at`, which is filled when it is first asked; 0: not yet */
-	atomic_p_t at[N_FIRST];      /* their descriptions */
+	atomic_u32_t n;         /* number in `at`, which is filled when it is first asked; 0: not yet */
+	atomic_p_t at[N_FIRST]; /* their descriptions */
 } first;
+
+/* The last one of them in the chain; NULL: not known. Set at boot. */
+static const struct link_map *first_end;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 /* Weak: a program may be linked with an older C library than the one it was compiled with. */
@@ -126,14 +128,8 @@ look_up_object(uintptr_t pc, const void **hdr) {
 }
 #endif
 
-/* The first of two descriptions in the chain after l, or its end. */
-static const struct link_map *
-chain_find(const struct link_map *l, const void *one, const void *other) {
-	while (l->l_next != NULL && l != one && l != other) {
-		l = l->l_next;
-	}
-	return l;
-}
+/* Where the dynamic section of this library is, or of the program that it is linked into. */
+extern ElfW(Dyn) _DYNAMIC[] WEAK HIDDEN;
 
 /*
  * The loader itself is one of the first objects. If this library comes before it in the chain, it
@@ -142,26 +138,27 @@ chain_find(const struct link_map *l, const void *one, const void *other) {
  */
 void
 objects_boot(void) {
-	struct object_place_s own, loader;
 	const struct link_map *l = sys_module_chain();
-	if (l == NULL || !objects_place((uintptr_t)&objects, &own)
-	    || !objects_place((uintptr_t)sys_auxval(AT_BASE), &loader)) {
+	uintptr_t loader = (uintptr_t)sys_auxval(AT_BASE);
+	if (l == NULL || loader == 0) {
 		return;
 	}
-	l = chain_find(l, own.entry, loader.entry);
-	if (l == own.entry) {
-		first.last = chain_find(l, NULL, NULL);
-	} else if (l == loader.entry) {
-		first.last = l;
+	while (l->l_next != NULL && l->l_ld != _DYNAMIC && l->l_addr != loader) {
+		l = l->l_next;
 	}
+	bool is_whole = l->l_ld == _DYNAMIC;
+	while (is_whole && l->l_next != NULL) {
+		l = l->l_next;
+	}
+	first_end = is_whole || l->l_addr == loader ? l : NULL;
 }
 
 /* Fills the list; threads that do it at the same time write the same. Returns the number. */
 static unsigned
 first_list(void) {
 	unsigned n = 0;
-	const struct link_map *l = first.last == NULL ? NULL : sys_module_chain();
-	for (; l != NULL && n < N_FIRST; l = l == first.last ? NULL : l->l_next) {
+	const struct link_map *l = first_end == NULL ? NULL : sys_module_chain();
+	for (; l != NULL && n < N_FIRST; l = l == first_end ? NULL : l->l_next) {
 		atomic_store_p(&first.at[n++], (void *)(uintptr_t)l, MO_RELAXED);
 	}
 	atomic_store_u32(&first.n, n, MO_RELEASE);

@@ -50,8 +50,5 @@ try mprotect "$short" "" ./bear
 try prctl "$short" "" ./bear
 if [ "$(asks config.prof)" = true ]; then
 	try mmap "$long" ",prof:true,lg_prof_sample:10" ./bear dump
-	for call in open write read close; do
-		try $call "$short" ",prof:true,lg_prof_sample:10,prof_final:true" ./bear dump
-	done
 fi
 done_testing

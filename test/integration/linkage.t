@@ -146,6 +146,17 @@ for conf in "" prof:true,lg_prof_sample:0,prof_final:true; do
 	    timeout 400 ./plain
 done
 
+case $(uname -m) in
+x86_64 | aarch64)
+	$CC -shared -fPIC -O1 -w -o refuses.so "$A/refuses.c"
+	for conf in "" background_thread:true prof:true,lg_prof_sample:0,prof_final:true; do
+		runs "with a syscall() of another library ($conf)" env MALLOC_CONF="$conf" \
+		    LD_PRELOAD="$W/refuses.so:$LIB" timeout 400 ./plain
+	done
+	;;
+*) skip "calls by number go through syscall()" ;;
+esac
+
 $CC -shared -fPIC -O1 -w -fno-builtin -o libatfork.so "$A/atfork_lib.c" -pthread
 rp="-Wl,-rpath,$W -Wl,-rpath,$LIBDIR"
 # shellcheck disable=SC2086

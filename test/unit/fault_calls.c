@@ -6,7 +6,7 @@
  * looks closer at the calls for memory, dump_fault.c at those for a profile.)
  *
  * The linker leads every call of the functions in test/unit/calls.txt here (--wrap), whoever of the
- * library makes it; calls by number come through syscall(2). test/unit/calls.t holds that list
+ * library makes it; calls by number come through sys_call_six(). test/unit/calls.t holds that list
  * against the library. Without TEST_FULL the uses from the 4th on are tried in growing steps.
  * FAULT_ALL=1: each fault under the whole work and not only under its parts, for hours of patience.
  */
@@ -244,10 +244,10 @@ has_failed_number(int call, long first, long second) {
 /* What the system says of overcommit, if a child is to see something else than there is. */
 static const char *overcommit_path;
 
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __real_sys_call_six(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_sys_call_six(long number, long a, long b, long c, long d, long e, long f);
 long
-__wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+__wrap_sys_call_six(long number, long a, long b, long c, long d, long e, long f) {
 	bool is_known = shared == NULL;
 	if (number == SYS_openat && overcommit_path == NULL && getenv("FAULT_OVERCOMMIT") != NULL) {
 		overcommit_path = getenv("FAULT_OVERCOMMIT");
@@ -270,7 +270,7 @@ __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
 	if (!is_known) {
 		atomic_store_u32(&fault.unknown, (uint32_t)number, MO_RELAXED);
 	}
-	return __real_syscall(number, a, b, c, d, e, f);
+	return __real_sys_call_six(number, a, b, c, d, e, f);
 }
 
 static bool

@@ -47,7 +47,9 @@ fake_madvise(void *addr, size_t size, int advice) {
 		errno = err;
 		return err == 0 ? 0 : -1;
 	}
-	sys.nohuge += advice == MADV_NOHUGEPAGE;
+	/* Not that of the page map, where huge pages come by themselves. */
+	bool is_map = (uintptr_t)addr - (uintptr_t)emap_window.elems < EMAP_WINDOW_ENTRIES * 8;
+	sys.nohuge += advice == MADV_NOHUGEPAGE && !is_map;
 	sys.purged += advice == MADV_DONTNEED ? size >> LG_PAGE : 0;
 	return os_hooks_real.madvise(addr, size, advice);
 }

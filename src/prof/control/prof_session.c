@@ -181,45 +181,43 @@ number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
 }
 
 /*
- * The options but prefix: key, words (then the value is the index of one) or limits of a number,
- * and the sentence about a bad value. The keys of thresholds are prof_threshold_names.
+ * The options but prefix: the key, with the sentence about a bad value behind it, and the limits of
+ * a number or, with words, the greatest index of one. (Few pointers: each is written at the start
+ * of a process.)
  */
-#define BYTES_OF_THRESHOLD(i, k, more) \
-	[i] = {NULL, NULL, 0, UINT64_MAX, k ": wants a number of bytes below 2^64, with K, M or G " \
-	    "behind if you like" more}
-#define OR_PERCENT ", or percent from 1 to 100"
-#define FLAG(i, k) \
-	[i] = {.key = (k), .words = flag_words, .takes = k ": wants true or false"}
-static const char *const flag_words[] = {"false", "true", NULL};
 typedef struct {
-	const char *key;
+	const char *text; /* KEY: SENTENCE */
 	const char *const *words;
 	uint64_t min;
 	uint64_t max;
-	const char *takes;
 } opt_row_t;
+#define BYTES_OF_THRESHOLD(i, k, more) \
+	[i] = {k ": wants a number of bytes below 2^64, with K, M or G behind if you like" more, NULL, \
+	    0, UINT64_MAX}
+#define OR_PERCENT ", or percent from 1 to 100"
+/* "false" or "true", the first two of these names. */
+#define FLAG(i, k) [i] = {k ": wants true or false", prof_box_names, 0, 1}
 static const opt_row_t opt_rows[prof_session_noptions] = {
 	BYTES_OF_THRESHOLD(prof_threshold_alloc, "alloc", ""),
 	BYTES_OF_THRESHOLD(prof_threshold_large, "large", ""),
 	BYTES_OF_THRESHOLD(prof_threshold_highwater, "highwater", OR_PERCENT),
 	BYTES_OF_THRESHOLD(prof_threshold_highwater_step, "highwater_step", OR_PERCENT),
-	[prof_threshold_time_ms] = {NULL, NULL, 0, UINT64_MAX,
-	    "time_ms: wants a number of milliseconds, below 2^64"},
-	[prof_session_metric] = {"highwater_metric", prof_metric_names, 0, 0,
-	    "highwater_metric: wants allocated, active, resident, rss or cgroup"},
-	[prof_session_budget] = {"budget", NULL, 0, PROF_BUDGET_MAX,
-	    "budget: wants percent of processor time from 0 to 100, such as 0.5"},
-	[prof_session_sample_interval] = {"sample_interval", NULL, 1, INT64_MAX,
-	    "sample_interval: wants a number of bytes from 1 to 9223372036854775807"},
-	[prof_session_max_seconds] = {"max_seconds", NULL, 0, MAX_SECONDS_LIMIT,
-	    "max_seconds: wants a number of seconds, at most 4294967296"},
+	[prof_threshold_time_ms] = {"time_ms: wants a number of milliseconds, below 2^64", NULL, 0,
+	    UINT64_MAX},
+	[prof_session_metric] = {"highwater_metric: wants allocated, active, resident, rss or cgroup",
+	    prof_metric_names, 0, prof_metric_n - 1},
+	[prof_session_budget] = {"budget: wants percent of processor time from 0 to 100, such as 0.5",
+	    NULL, 0, PROF_BUDGET_MAX},
+	[prof_session_sample_interval] = {"sample_interval: wants a number of bytes from 1 to "
+	    "9223372036854775807", NULL, 1, INT64_MAX},
+	[prof_session_max_seconds] = {"max_seconds: wants a number of seconds, at most 4294967296",
+	    NULL, 0, MAX_SECONDS_LIMIT},
 	FLAG(prof_session_reset, "reset"),
 	FLAG(prof_session_accum, "accum"),
 	FLAG(prof_session_final, "final"),
-	[prof_session_box] = {"blackbox", prof_box_names, 0, 0,
-	    "blackbox: wants true, fd or false"},
-	[prof_session_box_size] = {"blackbox_size", NULL, REGION_BOX_MIN, PROF_BOX_MAX,
-	    "blackbox_size: wants a number of bytes from 1M to 1G"},
+	[prof_session_box] = {"blackbox: wants true, fd or false", prof_box_names, 0, prof_box_fd},
+	[prof_session_box_size] = {"blackbox_size: wants a number of bytes from 1M to 1G", NULL,
+	    REGION_BOX_MIN, PROF_BOX_MAX},
 };
 
 /* A decimal number of percent. */
@@ -247,7 +245,7 @@ value_parse(prof_session_opts_t *o, unsigned i, const pair_t *p) {
 	if (row->words != NULL) {
 		int word = fmt_find_word(row->words, p->value, p->len);
 		o->values[i] = (uint64_t)word;
-		return word < 0 ? EINVAL : 0;
+		return word < 0 || (uint64_t)word > row->max ? EINVAL : 0;
 	}
 	bool is_plain = i == prof_threshold_time_ms || i == prof_session_max_seconds;
 	int err = i == prof_session_budget ? percent_parse(p, &o->values[i])
@@ -266,9 +264,8 @@ pair_parse(prof_session_opts_t *o, const pair_t *p, const char **why) {
 	}
 	for (unsigned i = 0; i < prof_session_noptions; i++) {
 		const opt_row_t *row = &opt_rows[i];
-		if (fmt_is_word(p->key, p->key_len,
-		    row->key != NULL ? row->key : prof_threshold_names[i])) {
-			*why = row->takes;
+		if (strncmp(row->text, p->key, p->key_len) == 0 && row->text[p->key_len] == ':') {
+			*why = row->text;
 			return value_parse(o, i, p);
 		}
 	}

@@ -18,6 +18,7 @@
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_dir.h"
 #include "util/assert.h"
@@ -49,7 +50,7 @@ start_of(uint64_t ticks) {
 	struct timespec now;
 	uint64_t hertz = sys_auxval(AT_CLKTCK);
 	if (hertz == 0 || hertz > NSTIME_PER_SEC
-	    || syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &now) != 0) {
+	    || sys_call(SYS_clock_gettime, CLOCK_BOOTTIME, &now) != 0) {
 		return 0;
 	}
 	uint64_t age = (uint64_t)now.tv_sec * NSTIME_PER_SEC + (uint64_t)now.tv_nsec

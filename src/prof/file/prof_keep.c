@@ -26,6 +26,7 @@
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "prof/file/prof_dir.h"
 #include "util/assert.h"
 #include "util/atomic.h"
@@ -306,7 +307,7 @@ mark_try_read(const char *path, prof_kept_t *f) {
 static bool
 is_open_box(const char *path) {
 	int fd = sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
-	bool is_open = fd >= 0 && syscall(SYS_flock, fd, LOCK_SH | LOCK_NB) != 0
+	bool is_open = fd >= 0 && sys_call(SYS_flock, fd, LOCK_SH | LOCK_NB) != 0
 	    && errno == EWOULDBLOCK;
 	if (fd >= 0) {
 		sys_close(fd);

@@ -26,6 +26,7 @@
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "os/thread.h"
 #include "prof/sites/prof_opt.h"
 #include "util/assert.h"
@@ -407,10 +408,10 @@ int
 prof_sys_lock(int fd, unsigned tries) {
 	int saved = errno;
 	unsigned n = 0;
-	int err = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+	int err = sys_call(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
 	while (err == EWOULDBLOCK && ++n < tries) {
 		os_pause(n);
-		err = syscall(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+		err = sys_call(SYS_flock, fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
 	}
 	errno = saved;
 	return err;

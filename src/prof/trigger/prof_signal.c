@@ -17,6 +17,7 @@
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/sys.h"
+#include "os/sys_call.h"
 #include "os/thread.h"
 #include "prof/trigger/prof_auto.h"
 #include "util/assert.h"
@@ -144,7 +145,7 @@ signal_pass_on(int number) {
 	sigaddset(&one, number);
 	if (!is_known || sigaction(number, &a, NULL) != 0
 	    || pthread_sigmask(SIG_UNBLOCK, &one, &old) != 0
-	    || syscall(SYS_tgkill, sys_pid(), os_tid(), number) != 0) {
+	    || sys_call(SYS_tgkill, sys_pid(), os_tid(), number) != 0) {
 		_exit(128 + number);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
