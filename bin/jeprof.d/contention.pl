@@ -2,7 +2,8 @@
 # how often, stack by stack. They become text of our heap profile format whose objects are the
 # contentions and whose bytes are nanoseconds, both multiplied by the sampling period, so top, flame
 # and the options of output that name no verb (--text, --dot and more) read them. Verbs about memory
-# refuse them. Callers: Foreign (heap_text); Main (settle, to_means); Shell (check_means); Series,
+# refuse them. Profiles of processor time (CpuProfile), whose objects are samples, are treated as
+# these are; where nothing is chosen, samples are counted. Callers: Foreign (heap_text); Main (settle, to_means); Shell (check_means); Series,
 # Report and Export (refuse); Reduce, Elsewhere and Top (is_one).
 package Contention;
 
@@ -57,10 +58,23 @@ sub written {
 	return $out . sprintf "# end %d\n", length $out;
 }
 
-# Whether a Dump is of contention.
+# Whether a Dump is of contention or of processor time.
 sub is_one {
 	my ($dump) = @_;
-	return ($dump->{meta}{kind} // '') eq 'contention';
+	return ($dump->{meta}{kind} // '') =~ /^(?:contention|cpu)$/ ? 1 : 0;
+}
+
+# What a Dump for which is_one() is true is called.
+sub name_of {
+	my ($dump) = @_;
+	return $dump->{meta}{kind} eq 'cpu' ? 'processor time' : 'contention';
+}
+
+# "waited 3.5s in 750 contentions", with the text of the seconds and the number.
+sub sentence {
+	my ($dump, $seconds, $count) = @_;
+	return $dump->{meta}{kind} eq 'cpu' ? "$seconds of processor time in $count samples"
+	    : "waited $seconds in $count contentions";
 }
 
 # Sets $option->{index}, what is counted, if the Dumps are of contention. Fails if only some are, as
@@ -75,10 +89,14 @@ sub settle {
 		    and Talk::note("--$_ has no effect here: it is for profiles of contention, and this is one of a heap") for @indices;
 		return;
 	}
-	Talk::fail(2, 'a profile of contention and one of a heap cannot be added') if @mine < @dumps;
+	my $name = name_of($mine[0]);
+	Talk::fail(2, "a profile of $name and one of a heap cannot be added") if @mine < @dumps;
+	my ($other) = grep { $_ ne $name } map { name_of($_) } @mine;
+	Talk::fail(2, "a profile of $name and one of $other cannot be added") if defined $other;
 	my ($heap) = grep { $option->{$_} } qw(inuse_space inuse_objects alloc_space alloc_objects);
-	Talk::note("--$heap has no effect here: it is for profiles of a heap, and this is one of contention") if defined $heap;
-	$option->{index} = Options::choose($option, 'total_delay', @indices);
+	Talk::note("--$heap has no effect here: it is for profiles of a heap, and this is one of $name") if defined $heap;
+	$option->{index} =
+	    Options::choose($option, $name eq 'contention' ? 'total_delay' : 'contentions', @indices);
 	check_means($option) if $option->{mode} ne 'interactive'; # there each command is checked
 }
 
@@ -93,7 +111,7 @@ sub check_means {
 sub refuse {
 	my ($dump) = @_;
 	Talk::fail(2,
-		"$dump->{file}: a profile of contention: jeprof top, flame, and the forms --text, --dot, --svg, --collapsed, --callgrind read it") if is_one($dump);
+		"$dump->{file}: a profile of " . name_of($dump) . ": jeprof top, flame, and the forms --text, --dot, --svg, --collapsed, --callgrind read it") if is_one($dump);
 	return $dump;
 }
 

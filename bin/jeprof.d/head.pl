@@ -7,7 +7,7 @@
 #   Options, Main, Shell, Completion   the command line, its verbs, the interactive mode, completion by a shell.
 #   Talk, Tool, Screen     messages and failure, other programs, the terminal.
 #   Input, Fetch, Pack     the bytes of a profile: from a file, the network, a pack.
-#   Dump, Foreign, Contention, Box, Course   read one profile: rate, threads, stacks as text, maps, metadata; look up no names.
+#   Dump, Foreign, Contention, CpuProfile, Box, Course   read one profile: rate, threads, stacks as text, maps, metadata; look up no names.
 #   Order, Series          which dump came first; the dumps of a process.
 #   Places, Object         turn addresses into places. A place is (object, offset inside the object), where the object
 #           is known by its build-id (else by its path), so two runs at different addresses agree.

@@ -2,7 +2,7 @@
 # lines do not stop the parser: those before the list of mapped objects are skipped, and one remark
 # a file says how many. Blanks, tabs and empty lines may stand where no writer puts them. A record
 # that is not complete, or a cut (check_end), is a doubt (exit 3). Callers: Main, and all verbs that
-# read or look at a profile; Foreign and Contention make the text of other forms.
+# read or look at a profile; Foreign, Contention and CpuProfile make the text of other forms.
 #
 # A Dump is { file: its name in messages; meta: KEY => VALUE of "# jemalloc.KEY=VALUE"; rate: mean
 # bytes between samples, 0 if counts are exact; text: all of it; threads: [number, name]; stacks:
@@ -30,7 +30,8 @@ sub of_text {
 	my $self = bless { file => $path, meta => {}, threads => [], maps => [], modules => [],
 		stacks => [], skipped => 0, broken => [], symbols => undef, program => undef }, 'Dump';
 	Talk::fail(1, "$path: the file is empty") unless length $text;
-	$text = ($text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef)
+	$text = ($text =~ /\A\0/ ? CpuProfile::heap_text($path, $text)
+		: $text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef)
 	    // $text;
 	$text =~ tr/\r//d if $text =~ /\r(?:\n|\z)/;
 	$text = $self->read_wrapper($self->from_header($text));

@@ -195,8 +195,9 @@ sub headline {
 	$text .= ' at ' . $dump->time_text if length $dump->time_text;
 	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
 	$text .= Options::filters($option);
-	return $text . sprintf ": waited %s in %d contentions\n",
-	    Print::human($table->{bytes}, $option), $table->{objects} if Contention::is_one($dump);
+	return "$text: "
+	    . Contention::sentence($dump, Print::human($table->{bytes}, $option), $table->{objects}) . "\n"
+	    if Contention::is_one($dump);
 	$text .= $dump->is_delta ? ': grown by ' : $option->{index} =~ /alloc/ ? ': allocated ' : ': live ';
 	$text .= Print::human($table->{bytes}, $option) . ($table->{margin}
 		? ' ' . Noise::text($table->{margin}, $option) : '') . Ages::words($option)
