@@ -4,7 +4,7 @@
  * readers use the current one while a refresh fills the other. A copy's counter of changes is odd
  * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock of its own:
  * a refresh that finds another one under way returns at once. To list the objects, a refresh takes
- * the loader's lock. The list of the objects of the start is written once and needs no lock.
+ * the loader's lock. The chain of the objects of the start is read without it.
  * objects.h names the callers.
  */
 #include "unwind/objects.h"
@@ -41,20 +41,11 @@ static LARGE_BSS struct {
 	atomic_b_t is_refreshing; /* a thread is writing the other copy */
 } objects;
 
-/* Objects of the process's start in the list below; further ones count as such that may go. */
-#define N_FIRST 512
-
 /*
- * The objects that the loader placed when the process started. They are at the front of its chain,
- * which gets later ones at its end; they are never unloaded, so their descriptions and the pointers
- * between these stay.
+ * The last of the objects that the loader placed when the process started; NULL: not known. They
+ * are at the front of its chain, which gets later ones at its end. They are never unloaded, so
+ * their descriptions and the pointers between these stay. Set at boot.
  */
-static LARGE_BSS struct {
-	atomic_u32_t n;         /* number in `at`, which is filled when it is first asked; 0: not yet */
-	atomic_p_t at[N_FIRST]; /* their descriptions */
-} first;
-
-/* The last one of them in the chain; NULL: not known. Set at boot. */
 static const struct link_map *first_end;
 
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
@@ -153,28 +144,13 @@ objects_boot(void) {
 	first_end = is_whole || l->l_addr == loader ? l : NULL;
 }
 
-/* Fills the list; threads that do it at the same time write the same. Returns the number. */
-static unsigned
-first_list(void) {
-	unsigned n = 0;
-	const struct link_map *l = first_end == NULL ? NULL : sys_module_chain();
-	for (; l != NULL && n < N_FIRST; l = l == first_end ? NULL : l->l_next) {
-		atomic_store_p(&first.at[n++], (void *)(uintptr_t)l, MO_RELAXED);
-	}
-	atomic_store_u32(&first.n, n, MO_RELEASE);
-	return n;
-}
-
 bool
 objects_is_of_start(const struct object_place_s *place) {
-	unsigned n = atomic_load_u32(&first.n, MO_ACQUIRE);
-	n = n > 0 ? n : first_list();
-	for (unsigned i = 0; i < n; i++) {
-		if (atomic_load_p(&first.at[i], MO_RELAXED) == place->entry) {
-			return true;
-		}
+	const struct link_map *l = first_end == NULL ? NULL : sys_module_chain();
+	while (l != NULL && l != place->entry) {
+		l = l == first_end ? NULL : l->l_next;
 	}
-	return false;
+	return l != NULL;
 }
 
 /*
