@@ -260,7 +260,6 @@ child_rounds(void) {
 	struct has before, after;
 
 	has_prof = ctl_exists("opt.prof") && ctl_bool("opt.prof");
-	dir_enter();
 	after = count();
 	for (unsigned block = 0; block < (things[i].is_slow ? 4 : BLOCKS); block++) {
 		before = after;
@@ -277,7 +276,6 @@ child_rounds(void) {
 	ok(has_fewest[0], "%s: descriptors", things[i].name);
 	ok(has_fewest[1], "%s: threads", things[i].name);
 	ok(has_fewest[2], "%s: address space", things[i].name);
-	dir_leave();
 	return done_testing();
 }
 
@@ -288,6 +286,7 @@ main(int argc, char **argv) {
 	static const char *const confs[] = {"prof:true,lg_prof_sample:10,prof_prefix:p", ""};
 
 	test_children(argc, argv, children);
+	dir_enter();
 	for (unsigned c = 0; c < 2; c++) {
 		for (unsigned i = 0; i < sizeof(things) / sizeof(things[0]); i++) {
 			char number[12];
@@ -296,5 +295,6 @@ main(int argc, char **argv) {
 			child_runs("rounds", confs[c]);
 		}
 	}
+	dir_leave();
 	return done_testing();
 }
