@@ -1,7 +1,9 @@
 /*
- * One operation many times, for an instruction counter: count OPERATION ROUNDS. The loop
- * and the calls through the PLT are the same for every allocator, so that what a stub
- * allocator costs can be taken off. Functions that an allocator may not have are weak.
+ * One operation many times, for an instruction counter: count OPERATION ROUNDS, or
+ * count OPERATION TURNS THREADS, in which each of the threads has so many turns, each of as
+ * many rounds as count --turn OPERATION says. The loop and the calls through the PLT are the
+ * same for every allocator, so that what a stub allocator costs can be taken off. Functions
+ * that an allocator may not have are weak.
  * The clock that allocators see is the program's own and goes by operations, and threads
  * take turns, so that what depends on time does not depend on the load of the machine.
  */
@@ -22,12 +24,13 @@ extern void _ZdlPv(void *) __attribute__((weak));
 
 #define BATCH 1000
 
-static void *volatile sink;
-static void *block[BATCH];
+static __thread void *block[BATCH];
+static void *passed[BATCH]; /* from thread to thread */
 static unsigned order[BATCH];
 
 /* An operation takes a microsecond of this clock, those of threads at the same time. */
 static uint64_t now_ns = 1000000000;
+static uint64_t op_ns = 1000;
 
 int
 clock_gettime(clockid_t id, struct timespec *ts) {
@@ -53,7 +56,7 @@ next_random(uint64_t x) {
 static void
 pairs(long n, size_t size) {
 	for (long i = 0; i < n; i++) {
-		now_ns += 1000;
+		now_ns += op_ns;
 		free(hold(malloc(size)));
 	}
 }
@@ -114,7 +117,7 @@ usable(long n) {
 static void
 batch(long n) {
 	for (long i = 0; i < n; i += BATCH) {
-		now_ns += 1000 * BATCH;
+		now_ns += op_ns * BATCH;
 		for (int j = 0; j < BATCH; j++)
 			block[j] = hold(malloc(64));
 		for (int j = 0; j < BATCH; j++)
@@ -134,7 +137,7 @@ mixed(long n) {
 	for (long i = 0; i < n; i++) {
 		long at = i % BATCH;
 
-		now_ns += 1000;
+		now_ns += op_ns;
 		free(block[at]);
 		block[at] = hold(malloc(size[at]));
 	}
@@ -145,7 +148,7 @@ realloc_steps(long n) {
 	for (long i = 0; i < n; i += 256) {
 		void *p = NULL;
 
-		now_ns += 1000 * 256;
+		now_ns += op_ns * 256;
 		for (size_t size = 16; size <= 4096; size += 16)
 			p = hold(realloc(p, size));
 		free(p);
@@ -158,7 +161,7 @@ realloc_grow(long n) {
 	for (long i = 0; i < n; i += 256) {
 		char *p = NULL;
 
-		now_ns += 1000 * 256;
+		now_ns += op_ns * 256;
 		for (size_t size = 4096; size <= 1 << 20; size += 4096) {
 			p = hold(realloc(p, size));
 			p[size - 1] = 1;
@@ -173,7 +176,7 @@ realloc_half(long n) {
 	for (long i = 0; i < n; i++) {
 		void *p = NULL;
 
-		now_ns += 1000;
+		now_ns += op_ns;
 		for (size_t size = 16; size <= 65536; size += size / 2)
 			p = hold(realloc(p, size));
 		free(p);
@@ -190,14 +193,14 @@ realloc_double(long n) {
 
 	for (long i = 0; i < 20 * BATCH; i++) {
 		x = next_random(x);
-		now_ns += 1000;
+		now_ns += op_ns;
 		free(block[x % BATCH]);
 		block[x % BATCH] = hold(malloc(16 + (x >> 20) % 20000));
 	}
 	for (long i = 0; i < n; i++) {
 		void *p = NULL;
 
-		now_ns += 1000;
+		now_ns += op_ns;
 		for (size_t size = 16; size <= 1 << 20; size *= 2)
 			p = hold(realloc(p, size));
 		free(p);
@@ -210,7 +213,7 @@ realloc_double(long n) {
 static void
 live(long n, size_t size) {
 	for (long i = 0; i < n; i += LIVE) {
-		now_ns += 1000 * LIVE;
+		now_ns += op_ns * LIVE;
 		for (int j = 0; j < LIVE; j++)
 			block[j] = hold(malloc(size));
 		for (int j = 0; j < LIVE; j++)
@@ -223,11 +226,11 @@ live(long n, size_t size) {
  */
 static void
 steady(long n, size_t least, size_t most) {
-	uint64_t x = 88172645463325252u;
+	static __thread uint64_t x = 88172645463325252u;
 
 	for (long i = 0; i < n; i++) {
 		x = next_random(x);
-		now_ns += 1000;
+		now_ns += op_ns;
 		free(block[x % LIVE]);
 		block[x % LIVE] = hold(malloc(least + (x >> 20) % (most - least)));
 	}
@@ -244,7 +247,7 @@ free_batches(void *arg) {
 		if (handed == 0)
 			return arg;
 		for (int j = 0; j < handed; j++)
-			free(block[j]);
+			free(passed[j]);
 		sem_post(&empty);
 	}
 }
@@ -258,10 +261,10 @@ hand_over(long n, size_t size, int batch) {
 	pthread_create(&other, NULL, free_batches, NULL);
 	for (long i = 0; i < n; i += batch) {
 		sem_wait(&empty);
-		now_ns += 1000 * (uint64_t)batch;
+		now_ns += op_ns * (uint64_t)batch;
 		handed = batch;
 		for (int j = 0; j < batch; j++)
-			block[j] = hold(malloc(size));
+			passed[j] = hold(malloc(size));
 		sem_post(&full);
 	}
 	sem_wait(&empty);
@@ -285,14 +288,15 @@ HAND_OVER_OF(hand256k1000, 262144, 1000)
  * Threads that take turns of LIVE operations, n operations together. Each has blocks of its own;
  * sizes are least up to most.
  */
-#define THREADS_MAX 250
+#define THREADS_MAX 256
 static struct {
 	sem_t turn[THREADS_MAX];
 	int n_threads;
 	long n_turns;		/* of each thread */
 	size_t least, most;
-	uint64_t op_ns;
 	void (*take)(void **mine, uint64_t *random);
+	void (*run)(long);	/* by take_operation() */
+	long rounds;		/* of it in a turn */
 } team;
 
 /* One of the blocks, at random, is freed and allocated anew. */
@@ -302,7 +306,7 @@ take_steady(void **mine, uint64_t *random) {
 
 	for (int i = 0; i < LIVE; i++) {
 		x = next_random(x);
-		now_ns += team.op_ns;
+		now_ns += op_ns;
 		free(mine[x % LIVE]);
 		mine[x % LIVE] = hold(malloc(team.least + (x >> 20) % (team.most - team.least)));
 	}
@@ -312,7 +316,7 @@ take_steady(void **mine, uint64_t *random) {
 /* Allocated in one turn and freed at random in the next; half of the threads begin a turn later. */
 static void
 take_live(void **mine, uint64_t *random) {
-	now_ns += LIVE / 2 * team.op_ns;
+	now_ns += LIVE / 2 * op_ns;
 	if (*random % 2 != 0) {
 		*random = 0;
 		return;
@@ -333,11 +337,18 @@ static void
 take_round(void **mine, uint64_t *random) {
 	(void)mine;
 	(void)random;
-	now_ns += LIVE * team.op_ns;
+	now_ns += LIVE * op_ns;
 	for (int j = 0; j < LIVE; j++)
-		free(block[j]);
+		free(passed[j]);
 	for (int j = 0; j < LIVE; j++)
-		block[j] = hold(malloc(team.least));
+		passed[j] = hold(malloc(team.least));
+}
+
+static void
+take_operation(void **mine, uint64_t *random) {
+	(void)mine;
+	(void)random;
+	team.run(team.rounds);
 }
 
 static void *
@@ -359,14 +370,12 @@ team_thread(void *arg) {
 }
 
 static void
-run_team(long n, int n_threads, size_t least, size_t most, void (*take)(void **, uint64_t *)) {
+run_turns(long n_turns, int n_threads, void (*take)(void **, uint64_t *)) {
 	pthread_t t[THREADS_MAX];
 
 	team.n_threads = n_threads;
-	team.n_turns = n / n_threads / LIVE;
-	team.op_ns = (uint64_t)(1000 / n_threads);
-	team.least = least;
-	team.most = most;
+	team.n_turns = n_turns;
+	op_ns = (uint64_t)(1000 / n_threads);
 	team.take = take;
 	for (int i = 0; i < n_threads; i++)
 		sem_init(&team.turn[i], 0, i == 0);
@@ -374,6 +383,13 @@ run_team(long n, int n_threads, size_t least, size_t most, void (*take)(void **,
 		pthread_create(&t[i], NULL, team_thread, (void *)(uintptr_t)i);
 	for (int i = 0; i < n_threads; i++)
 		pthread_join(t[i], NULL);
+}
+
+static void
+run_team(long n, int n_threads, size_t least, size_t most, void (*take)(void **, uint64_t *)) {
+	team.least = least;
+	team.most = most;
+	run_turns(n / n_threads / LIVE, n_threads, take);
 }
 
 #define TEAM_OF(name, n_threads, least, most, take) \
@@ -414,55 +430,56 @@ struct operation {
 	void (*run)(long);
 	int order;		/* of the frees in a batch: 0 as allocated, 1 reverse, 2 random */
 	int is_wide;		/* of the wide table only */
+	long turn;		/* rounds of a turn, or 0: it has threads of its own */
 };
 
 static const struct operation operations[] = {
-	{"pair64", pair64, 0, 0},
-	{"sized64", sized64, 0, 0},
-	{"new64", new64, 0, 0},
-	{"calloc64", calloc64, 0, 0},
-	{"aligned64", aligned64, 0, 0},
-	{"usable", usable, 0, 0},
-	{"mixed", mixed, 0, 0},
-	{"batch-order", batch, 0, 0},
-	{"batch-reverse", batch, 1, 0},
-	{"batch-random", batch, 2, 0},
-	{"pair16k", pair16k, 0, 0},
-	{"pair256k", pair256k, 0, 0},
-	{"pair4m", pair4m, 0, 0},
-	{"realloc-steps", realloc_steps, 0, 0},
-	{"live-256", live256, 2, 1},
-	{"live-512", live512, 2, 1},
-	{"live-1K", live1k, 2, 1},
-	{"live-2K", live2k, 2, 1},
-	{"live-3K", live3k, 2, 1},
-	{"live-4K", live4k, 2, 1},
-	{"live-16K", live16k, 2, 1},
-	{"live-64K", live64k, 2, 1},
-	{"live-128K", live128k, 2, 1},
-	{"live-512K", live512k, 2, 1},
-	{"live-2M", live2m, 2, 1},
-	{"steady-4K-104K", steady100k, 0, 1},
-	{"steady-512K-2M", steady1m, 0, 1},
-	{"hand-64", hand64, 0, 1},
-	{"hand-1K", hand1k, 0, 1},
-	{"hand-1K-1000", hand1k1000, 0, 1},
-	{"hand-16K", hand16k, 0, 1},
-	{"hand-16K-1000", hand16k1000, 0, 1},
-	{"hand-64K", hand64k, 0, 1},
-	{"hand-64K-256", hand64k256, 0, 1},
-	{"hand-256K", hand256k, 0, 1},
-	{"hand-256K-1000", hand256k1000, 0, 1},
-	{"steady-64K-1t", steady64k1, 0, 1},
-	{"steady-64K-8t", steady64k8, 0, 1},
-	{"steady-64K-64t", steady64k64, 0, 1},
-	{"steady-64K-250t", steady64k250, 0, 1},
-	{"steady-1M-8t", steady1m8, 0, 1},
-	{"live-64K-64t", live64k64, 2, 1},
-	{"round-64K-16t", round64k16, 0, 1},
-	{"realloc-grow", realloc_grow, 0, 1},
-	{"realloc-half", realloc_half, 0, 1},
-	{"realloc-double", realloc_double, 0, 1},
+	{"pair64", pair64, 0, 0, BATCH},
+	{"sized64", sized64, 0, 0, BATCH},
+	{"new64", new64, 0, 0, BATCH},
+	{"calloc64", calloc64, 0, 0, BATCH},
+	{"aligned64", aligned64, 0, 0, BATCH},
+	{"usable", usable, 0, 0, BATCH},
+	{"mixed", mixed, 0, 0, BATCH},
+	{"batch-order", batch, 0, 0, BATCH},
+	{"batch-reverse", batch, 1, 0, BATCH},
+	{"batch-random", batch, 2, 0, BATCH},
+	{"pair16k", pair16k, 0, 0, BATCH},
+	{"pair256k", pair256k, 0, 0, BATCH},
+	{"pair4m", pair4m, 0, 0, BATCH},
+	{"realloc-steps", realloc_steps, 0, 0, 256},
+	{"live-256", live256, 2, 1, BATCH},
+	{"live-512", live512, 2, 1, BATCH},
+	{"live-1K", live1k, 2, 1, BATCH},
+	{"live-2K", live2k, 2, 1, BATCH},
+	{"live-3K", live3k, 2, 1, BATCH},
+	{"live-4K", live4k, 2, 1, BATCH},
+	{"live-16K", live16k, 2, 1, BATCH},
+	{"live-64K", live64k, 2, 1, BATCH},
+	{"live-128K", live128k, 2, 1, BATCH},
+	{"live-512K", live512k, 2, 1, BATCH},
+	{"live-2M", live2m, 2, 1, BATCH},
+	{"steady-4K-104K", steady100k, 0, 1, BATCH},
+	{"steady-512K-2M", steady1m, 0, 1, BATCH},
+	{"hand-64", hand64, 0, 1, 0},
+	{"hand-1K", hand1k, 0, 1, 0},
+	{"hand-1K-1000", hand1k1000, 0, 1, 0},
+	{"hand-16K", hand16k, 0, 1, 0},
+	{"hand-16K-1000", hand16k1000, 0, 1, 0},
+	{"hand-64K", hand64k, 0, 1, 0},
+	{"hand-64K-256", hand64k256, 0, 1, 0},
+	{"hand-256K", hand256k, 0, 1, 0},
+	{"hand-256K-1000", hand256k1000, 0, 1, 0},
+	{"steady-64K-1t", steady64k1, 0, 1, 0},
+	{"steady-64K-8t", steady64k8, 0, 1, 0},
+	{"steady-64K-64t", steady64k64, 0, 1, 0},
+	{"steady-64K-250t", steady64k250, 0, 1, 0},
+	{"steady-1M-8t", steady1m8, 0, 1, 0},
+	{"live-64K-64t", live64k64, 2, 1, 0},
+	{"round-64K-16t", round64k16, 0, 1, 0},
+	{"realloc-grow", realloc_grow, 0, 1, 256},
+	{"realloc-half", realloc_half, 0, 1, 10},
+	{"realloc-double", realloc_double, 0, 1, 0},
 };
 
 static void
@@ -481,9 +498,20 @@ make_order(int how, unsigned count) {
 	}
 }
 
+static const struct operation *
+operation_of(const char *name) {
+	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
+		if (strcmp(operations[i].name, name) == 0)
+			return &operations[i];
+	}
+	return NULL;
+}
+
 int
 main(int argc, char **argv) {
 	long rounds = argc > 2 ? atol(argv[2]) : 0;
+	int n_threads = argc > 3 ? atoi(argv[3]) : 0;
+	const struct operation *o;
 
 	if (argc < 2 || strcmp(argv[1], "--all") == 0) {
 		for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
@@ -492,16 +520,23 @@ main(int argc, char **argv) {
 		}
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
-		const struct operation *o = &operations[i];
-
-		if (strcmp(o->name, argv[1]) != 0)
-			continue;
-		if ((o->run == sized64 && sdallocx == NULL) || (o->run == new64 && _Znwm == NULL))
-			return 3;
-		make_order(o->order, o->is_wide ? LIVE : BATCH);
-		o->run(rounds);
+	if (argc > 2 && strcmp(argv[1], "--turn") == 0) {
+		o = operation_of(argv[2]);
+		printf("%ld\n", o == NULL ? 0 : o->turn);
 		return 0;
 	}
-	return 2;
+	o = operation_of(argv[1]);
+	if (o == NULL || n_threads > THREADS_MAX || (n_threads > 0 && o->turn == 0))
+		return 2;
+	if ((o->run == sized64 && sdallocx == NULL) || (o->run == new64 && _Znwm == NULL))
+		return 3;
+	make_order(o->order, o->is_wide ? LIVE : BATCH);
+	if (n_threads > 0) {
+		team.run = o->run;
+		team.rounds = o->turn;
+		run_turns(rounds, n_threads, take_operation);
+	} else {
+		o->run(rounds);
+	}
+	return 0;
 }
