@@ -68,7 +68,7 @@ claim_pick(struct tls_s *t, void *ctx) {
 	}
 	/* While the claim holds, the owner waits (claim_settle), so its cache may be read. */
 	if (claim_holds(t)
-	    && (walk->wants_all || (tsd->tcache != NULL && tsd->tcache->granted != 0))) {
+	    && (walk->wants_all || (tsd->tcache != NULL && tcache_has_part(tsd->tcache)))) {
 		walk->tsd = tsd;
 	} else {
 		atomic_store_u32(&tsd->claim, CLAIM_NONE, MO_RELEASE);

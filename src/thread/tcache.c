@@ -381,6 +381,37 @@ grants_suit(const tcache_t *tc, unsigned slot) {
 	    && arena_decay_ms_get(tc->arena, true) != 0;
 }
 
+/* Ends that the cache is refused grants; it may ask again. */
+static void
+cache_end_refusal(tcache_t *tc) {
+	if (tc->is_waiting) {
+		tcache_budget_end_wait();
+	}
+	tc->is_waiting = false;
+	tc->is_refused = false;
+}
+
+bool
+tcache_has_part(const tcache_t *tc) {
+	return tc->granted != 0 || tc->is_waiting;
+}
+
+/*
+ * The slots that the budget allows beyond those of the bin. A cache without grants that gets none
+ * asks again after its next heartbeat. If its part would hold an object, the parts of the others
+ * are smaller meanwhile, so that they give some back.
+ */
+static size_t
+bin_slots_left(tcache_t *tc, unsigned slot) {
+	assert(!tc->is_refused);
+	size_t n = tcache_budget_more(tc->granted) / slot_size(slot);
+	if (n == 0 && tc->granted == 0) {
+		tc->is_refused = true;
+		tc->is_waiting = tcache_budget_try_wait(slot_size(slot));
+	}
+	return n;
+}
+
 /*
  * Enlarges a bin to `next` slots, or to as many as the budget allows, but by more than an eighth or
  * not at all. A limit that was set by an option or a call is never exceeded. Returns whether one
@@ -391,11 +422,10 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	size_t now = c->nslots;
-	if (c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)) {
+	if (tc->is_refused || c->is_fixed || !tc->is_auto || !tcache_may_grant(slot - 1, c->max)) {
 		return false;
 	}
-	next = min_zu(min_zu(next, TCACHE_NSLOTS_LIMIT),
-	    now + tcache_budget_more(tc->granted) / slot_size(slot));
+	next = min_zu(min_zu(next, TCACHE_NSLOTS_LIMIT), now + bin_slots_left(tc, slot));
 	if (next <= now + now / 8 || !grants_suit(tc, slot)) {
 		return false;
 	}
@@ -540,6 +570,7 @@ tcache_take_over(tcache_t *tc) {
 		bytes += n * slot_size(s);
 	}
 	tcache_budget_change(tc->granted, 0);
+	cache_end_refusal(tc);
 	atomic_store_zu(&tc->taken, bytes, MO_RELEASE);
 	return bytes;
 }
@@ -1035,6 +1066,9 @@ tcache_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	tcache_t *tc = tsd->tcache;
 	unsigned n = tc == NULL ? 0 : upkeep_nsteps(tsd, tc);
 	tsd->gc_ns = tsd->beat_ns;
+	if (tc != NULL) {
+		cache_end_refusal(tc);
+	}
 	for (unsigned i = 0; i < n; i++) {
 		tcache_gc_step(tsd, tc);
 	}
@@ -1132,6 +1166,7 @@ tcache_delete(tsd_t *tsd, tcache_t *tc) {
 	}
 	tcache_flush(tsd, tc);
 	tcache_budget_change(tc->granted, 0);
+	cache_end_refusal(tc);
 	tcache_rebind(tc, NULL);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		meta_free(tc->cold[s].slots, tc->cold[s].nslots * sizeof(void *));

@@ -2,7 +2,7 @@
  * The sum of all grants, and who may have more of the budget (tcache_budget.h has the rules).
  * Invariant: grants.bytes is the sum of tcache_t.granted (bytes) of all caches, except caches that
  * another thread took over (claim.h); grants.n_caches is the number of caches in this sum that have
- * grants. No lock: both are atomic words. Called by tcache.c and claim.c, which hold no lock.
+ * grants, n_waiting that of those that wait for a first one. No lock: they are atomic words. Called by tcache.c and claim.c, which hold no lock.
  */
 #include "thread/tcache_budget.h"
 
@@ -11,8 +11,9 @@
 #include "util/bits.h"
 
 static struct {
-	atomic_zu_t bytes;    /* of all grants */
-	atomic_zu_t n_caches; /* caches that have grants */
+	atomic_zu_t bytes;     /* of all grants */
+	atomic_zu_t n_caches;  /* caches that have grants */
+	atomic_zu_t n_waiting; /* caches that wait for a first one */
 } grants;
 
 size_t
@@ -29,11 +30,12 @@ tcache_budget(void) {
 
 /*
  * The part of a cache that has grants of `have` bytes. If have is 0, n_caches does not include the
- * cache, so it is added here.
+ * cache, which does not wait while it asks; so it is added here.
  */
 static size_t
 part_of(size_t budget, size_t have) {
-	size_t n = atomic_load_zu(&grants.n_caches, MO_RELAXED) + (have == 0);
+	size_t n = atomic_load_zu(&grants.n_caches, MO_RELAXED)
+	    + atomic_load_zu(&grants.n_waiting, MO_RELAXED) + (have == 0);
 	return n > 1 ? budget / n : budget;
 }
 
@@ -55,11 +57,29 @@ tcache_budget_more(size_t have) {
 	return min_zu(max_zu(in_part, less(budget / 2, sum)), less(most, have));
 }
 
-/* A cache keeps up to a quarter more than its part, so that slots do not come and go. */
+/*
+ * A cache keeps up to a quarter more than its part while none waits, so that slots do not come and
+ * go.
+ */
 bool
 tcache_budget_is_exceeded(size_t have) {
 	size_t budget = tcache_budget(), part = part_of(budget, have);
-	return have > part + part / 4 && tcache_budget_sum() > budget - part;
+	size_t spare = atomic_load_zu(&grants.n_waiting, MO_RELAXED) == 0 ? part / 4 : 0;
+	return have > part + spare && tcache_budget_sum() > budget - part;
+}
+
+bool
+tcache_budget_try_wait(size_t least) {
+	if (part_of(tcache_budget(), 0) < least) {
+		return false;
+	}
+	atomic_fetch_add_zu(&grants.n_waiting, 1, MO_RELAXED);
+	return true;
+}
+
+void
+tcache_budget_end_wait(void) {
+	atomic_fetch_sub_zu(&grants.n_waiting, 1, MO_RELAXED);
 }
 
 void

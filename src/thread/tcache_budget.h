@@ -5,13 +5,14 @@
  * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
  * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
  * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
- * number of caches that have grants. No cache has more than an eighth (1 / TCACHE_BUDGET_EACH) of
+ * number of caches that have grants, or wait for a first one: from a request in vain until their
+ * next heartbeat. No cache has more than an eighth (1 / TCACHE_BUDGET_EACH) of
  * the budget, or TCACHE_BUDGET_LEAST if that is more: what it holds is of no use to the thread's
  * next phase, or to another thread.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
  * while the sum is below half of the budget. The budget becomes smaller when the arenas return
- * memory, or when the process comes near a limit of memory; the parts also when a cache gets its
+ * memory, or when the process comes near a limit of memory; the parts also when a cache asks for its
  * first grant. Then caches that have over a quarter more than their part give some back at their
  * upkeep, even if they use it (tcache_budget_is_exceeded). The cache of an idle thread has no
  * upkeep; other threads take it over at their heartbeats (claim.h), which ends its grants.
@@ -31,13 +32,19 @@
 #define TCACHE_BUDGET_EACH 8u
 #define TCACHE_BUDGET_ROOM 8u
 
+/*
+ * Counts that a cache without grants waits for a first one, of at least this many bytes, until
+ * tcache_budget_end_wait(). Returns false, and it does not wait, if its part would be less.
+ */
+bool tcache_budget_try_wait(size_t least);
+void tcache_budget_end_wait(void);
 /* The sum of all grants, without those of caches that another thread took over (claim.h). */
 size_t tcache_budget_sum(void);
 /* The budget at present, in bytes; 0 if a limit of memory is near. */
 size_t tcache_budget(void);
 /*
- * Bytes that a cache with grants of `have` bytes (0: it would be one cache more) may be granted in
- * addition; 0: none. Reserves nothing: the caller reports by tcache_budget_change().
+ * Bytes that a cache with grants of `have` bytes (0: it would be one cache more, and does not wait)
+ * may be granted in addition; 0: none. Reserves nothing: the caller reports by tcache_budget_change().
  */
 size_t tcache_budget_more(size_t have);
 /*

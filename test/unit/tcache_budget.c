@@ -47,6 +47,20 @@ test_budget(void) {
 	for (unsigned i = 0; i < 8; i++) {
 		tcache_budget_change(1, 0);
 	}
+	size_t part = all * 2 / 5;
+	tcache_budget_change(MIB, part);
+	tcache_budget_change(all / 2, all - part);
+	ok(!tcache_budget_is_exceeded(all - part), "a quarter more than its part may be kept");
+	ok(!tcache_budget_try_wait(all / 3 + 1), "nobody waits for more than a part");
+	ok(!tcache_budget_is_exceeded(all - part), "and then nobody gives back");
+	ok(tcache_budget_try_wait(all / 3), "but a cache waits for its part");
+	ok(tcache_budget_is_exceeded(all - part), "and who has more than the parts are then gives back");
+	ok(tcache_budget_is_exceeded(all / 3 + 1), "all of it");
+	ok(!tcache_budget_is_exceeded(all / 3), "not the part itself");
+	tcache_budget_end_wait();
+	ok(!tcache_budget_is_exceeded(all - part), "until it ends to wait");
+	tcache_budget_change(part, MIB);
+	tcache_budget_change(all - part, all / 2);
 	atomic_store_zu(&room_mapped, mapped, MO_RELAXED);
 	ok(tcache_budget_is_exceeded(all / 2), "a process that has become small takes back");
 	tcache_budget_change(all / 2, 0);
@@ -117,12 +131,63 @@ test_threads(void) {
 	is_uint(tcache_budget_sum(), 0, "threads that end give back all");
 }
 
+/* ------------------------------------------------------------------ more threads than it serves whole */
+
+#define N_IN_TURN 12u
+#define N_EACH 100u /* objects, more than 1 / N_IN_TURN of the budget where SIZE is 64 KiB */
+#define N_TURNS 12u
+
+static sem_t turn_of[N_IN_TURN];
+static size_t granted_to[N_IN_TURN];
+
+static void *
+one_in_turn(void *arg) {
+	unsigned me = (unsigned)(uintptr_t)arg;
+	void *p[N_EACH];
+	for (unsigned t = 0; t < N_TURNS; t++) {
+		while (sem_wait(&turn_of[me]) != 0) { }
+		for (unsigned r = 0; r < 10; r++) {
+			for (unsigned i = 0; i < N_EACH; i++) {
+				p[i] = keep(malloc(SIZE));
+			}
+			for (unsigned i = 0; i < N_EACH; i++) {
+				free(p[i]);
+			}
+		}
+		if (t == N_TURNS - 2) { /* before a thread ends */
+			granted_to[me] = tls_get()->tsd->tcache->granted;
+		}
+		sem_post(&turn_of[(me + 1) % N_IN_TURN]);
+	}
+	return NULL;
+}
+
+/* Who comes when the others have used up the budget gets a part too. */
+static void
+test_late_threads(void) {
+	pthread_t t[N_IN_TURN];
+	size_t least = SIZE_MAX;
+	for (unsigned i = 0; i < N_IN_TURN; i++) {
+		sem_init(&turn_of[i], 0, i == 0);
+	}
+	for (unsigned i = 0; i < N_IN_TURN; i++) {
+		pthread_create(&t[i], NULL, one_in_turn, (void *)(uintptr_t)i);
+	}
+	for (unsigned i = 0; i < N_IN_TURN; i++) {
+		pthread_join(t[i], NULL);
+		least = min_zu(least, granted_to[i]);
+	}
+	ok(least >= TCACHE_BUDGET_LEAST / N_IN_TURN / 4 || least >= N_EACH * SIZE / 4,
+	    "each of %u threads has been granted %zu bytes at least", N_IN_TURN, least);
+}
+
 int
 main(void) {
 	free(keep(malloc(1)));
 	tsd_enter();
 	tsd_leave();
 	test_budget();
+	test_late_threads(); /* first, while little is mapped */
 	test_threads();
 	return done_testing();
 }
