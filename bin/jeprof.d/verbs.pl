@@ -64,8 +64,7 @@ sub head_of {
 	my $head = Input::beginning($path, 4096);
 	return $head if length $head;
 	Input::need_file($path);
-	return '' if -p $path; # its writer would end if the pipe was opened and closed again
-	open(my $fh, '<:raw', $path) or Talk::fail(1, "$path: $!");
+	Input::opened($path) unless -p $path; # whose writer would end if it was closed again
 	return '';
 }
 
