@@ -120,8 +120,8 @@ open_in_place(const char *name) {
 		client_sleep_ms(10);
 	}
 	if (fd < 0) {
-		leave(EXIT_FAILED, "%s: %s", name, errno == ENXIO ? "a socket, or a device that is not there"
-		    : strerror(errno));
+		leave(EXIT_FAILED, "%s: %s", name, errno == ENXIO
+		    ? "a socket, or a device that is not there" : strerror(errno));
 	}
 	fcntl(fd, F_SETFL, O_WRONLY); /* without O_NONBLOCK: a slow reader is waited for */
 	return file_of(name, fd);
