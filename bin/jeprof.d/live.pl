@@ -44,7 +44,7 @@ sub command {
 	    unless $option->{once} || Screen::is_there();
 	Talk::fail(2, '--json goes with --once') if $option->{json} && !$option->{once};
 	my $every = length $option->{interval} ? seconds_of($option->{interval}) : EVERY;
-	Talk::fail(2, '--interval takes an hour at most') if $every > 3600;
+	Talk::fail(2, "--interval takes an hour at most, not $option->{interval}") if $every > 3600;
 	my $self = bless { option => $option, every => $every, sort => 'growth', filter => '',
 		course => [],
 		notes => [], who => $arguments[0], is_frozen => 0, quit => 0, signals => 0, slowest => 0 },

@@ -198,7 +198,7 @@ sub threads {
 	if ($option->{thread} eq '*') {
 		return sort { $a <=> $b } keys %known;
 	}
-	Talk::fail(2, "--thread takes a number or *") unless $option->{thread} =~ /^\d+$/;
+	Talk::fail(2, "--thread takes a number or *, not $option->{thread}") unless $option->{thread} =~ /^\d+$/;
 	Talk::fail(1, "no thread $option->{thread} in the profile") unless $known{ $option->{thread} };
 	return $option->{thread} + 0;
 }

@@ -33,6 +33,8 @@ for file in / /dev/null; do
 done
 "$AGENT" --push-interval 10ms >out 2>&1
 is "$(cat out)" 'jeprofd: --push-interval: "10ms" is no time (30s), which may be from 1s to 24h' "a time out of the limits, which are told with their units"
+"$AGENT" --push-interval "$(printf '%05000d' 0)" >out 2>&1
+has "$(cat out)" '..." is no time (30s), which may be from 1s to 24h' "a long value does not hide them"
 
 # ---- what it sends
 receiver good 200
