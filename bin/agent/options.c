@@ -68,7 +68,8 @@ typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_fi
 
 /* The name of the value of each kind (kind_t) in a message. */
 static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "text",
-    [kind_url] = "URL (http://HOST:PORT) of at most 1023 bytes", [kind_header] = "header (Name: value)",
+    [kind_url] = "URL (http://HOST:PORT) of at most 1023 bytes",
+    [kind_header] = "header (Name: value)",
     [kind_select] = "selection (comm=, exe=, unit=, user= or service_name=)",
     [kind_file] = "file", [kind_label] = "label (KEY=VALUE)", [kind_number] = "number",
     [kind_size] = "size (64M)", [kind_size_or_off] = "size (4M) or off",

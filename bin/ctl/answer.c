@@ -152,8 +152,8 @@ talk_refused(const jeprof_target_t *p, const char *what) {
 			bool is_known = is_listed(what, words.raw[i], strcspn(words.raw[i], ":"));
 			word = is_known ? word : words.raw[i];
 		}
-		talk("%d %s: %.80s%s%s", p->pid, p->name, word != NULL ? word : "", word != NULL ? ": " : "",
-		    what);
+		talk("%d %s: %.80s%s%s", p->pid, p->name, word != NULL ? word : "",
+		    word != NULL ? ": " : "", what);
 		return;
 	}
 	talk("%d %s: %s, not \"%.80s%s\"%s%s", p->pid, p->name, what, value, strlen(value) > 80 ? "..."

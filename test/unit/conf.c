@@ -148,7 +148,7 @@ test_limits(void) {
 	parse("prof_sample_interval:0");
 	contains(said, "prof_sample_interval takes a number, 1 to 9223372036854775807, with", "both");
 	parse("prof_budget:101");
-	contains(said, "Hint: prof_budget takes a decimal number, 0 to 100.", "of a decimal number too");
+	contains(said, "Hint: prof_budget takes a decimal number, 0 to 100.", "of a decimal too");
 }
 
 /* A prefix that no name could begin with is refused while it is read: the one before stays. */
