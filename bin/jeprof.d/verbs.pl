@@ -308,10 +308,16 @@ our @verbs = (
 );
 
 # Does what the command line says: a verb, or an output mode without a verb. A first word that names
-# a file is no verb. What it returns has no meaning: a failure is an exception of Talk::fail.
+# a file, which is then told, is no verb; a directory is nothing to read, so it hides none. What it
+# returns has no meaning: a failure is an exception of Talk::fail.
 sub run {
 	my @arguments = @_;
-	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
+	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ ? $arguments[0] : '';
+	if (length $verb && -e $verb && !-d _) {
+		Talk::note("the file $verb in this directory is meant, not the verb; from another one it is the verb")
+		    if grep { $_ eq $verb } @handed, map { $_->[0] } @verbs;
+		$verb = '';
+	}
 	return hand_over(@arguments) if grep { $_ eq $verb } @handed;
 	my ($answer) = map { $_->[1] } grep { $_->[0] eq $verb } @verbs;
 	shift @arguments if $answer;

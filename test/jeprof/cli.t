@@ -34,8 +34,13 @@ like($out, qr/^jeprof 5\.3\.1/, '--version');
 	like($err, qr/jeprofctl, which is not there/, 'and said');
 	chdir $dir;
 	spew("$dir/dump", slurp($dump));
-	($code, $out) = jeprof('dump', '--text');
+	($code, $out, $err) = jeprof('dump', '--text');
 	like($out, qr/^Total: 4\.5 MB/, 'a file named as a verb is a file');
+	like($err, qr/^jeprof: the file dump in this directory is meant, not the verb/, 'and said');
+	mkdir 'top';
+	($code, $out, $err) = jeprof('top', 'dump');
+	like($out, qr/ live /, 'a directory of that name is none') or diag $err;
+	rmdir 'top';
 	rename "$dir/dump", "$dir/ev\e[31m.heap";
 	($code, $out, $err) = jeprof("$dir/ev\e[31m.heap", '--text');
 	like($err, qr/^Using local file .*ev\?\[31m\.heap\.$/m,
