@@ -82,14 +82,14 @@ sub ask {
 	my $program = Tool::own_dir() . '/jeprofctl';
 	Talk::fail(1, "live needs jeprofctl, which is not there ($program)") unless -x $program;
 	pipe my $out, my $in or Talk::fail(1, "pipe: $!");
-	open(my $talk, '+>', undef) or Talk::fail(1, "a temporary file: $!");
+	pipe my $talk, my $to_talk or Talk::fail(1, "pipe: $!");
 	my $pid = fork // Talk::fail(1, "fork: $!");
 	if (!$pid) {
 		POSIX::setpgid(0, 0);
 		@SIG{qw(INT TERM HUP PIPE)} = ('DEFAULT') x 4;
 		open STDIN, '<', '/dev/null';
 		open STDOUT, '>&', $in;
-		open STDERR, '>&', $talk;
+		open STDERR, '>&', $to_talk;
 		no warnings 'exec';
 		exec {$program} $program, @arguments or POSIX::_exit(127);
 	}
@@ -119,7 +119,6 @@ sub end_of {
 	}
 	while (waitpid($job->{pid}, 0) < 0 && $!{EINTR}) { }
 	my $status = $?;
-	seek $job->{talk}, 0, 0;
 	local $/;
 	my $said = readline($job->{talk}) // '';
 	($job->{said}) = $said =~ /^(?:jeprofctl: )?([^\n]*)/;

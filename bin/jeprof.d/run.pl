@@ -187,10 +187,12 @@ sub own_directory {
 		Talk::fail(2, "$path: has profiles in it already; name a new directory") if glob_in($path);
 		return $path;
 	}
-	my ($base) = grep { m{^/[^,]*$} && -d && -w _ } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd();
-	Talk::fail(1, 'no directory for the profiles (TMPDIR, /tmp); --dumps=DIR names one')
-	    unless defined $base;
-	return new_directory("$base/jeprof." . Object::base_name($program) =~ s/[^\w.+-]/_/gr);
+	my $name = 'jeprof.' . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
+	for my $base (grep { m{^/[^,]*$} && -d } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd()) {
+		my $path = eval { new_directory("$base/$name") }; # or no right, or all is read-only
+		return $path if defined $path;
+	}
+	Talk::fail(1, 'no directory for the profiles can be made in TMPDIR, /tmp or here; --dumps=DIR names one');
 }
 
 # Makes a directory that only this user may use and returns its path: $stem, a dot and a number.

@@ -120,9 +120,11 @@ sub give_rights {
 	return;
 }
 
-# Writes all to a handle and closes it; returns what went wrong, '' if nothing did.
+# Writes all to a handle and closes it; returns what went wrong, '' if nothing did. That a file may not
+# become so large (ulimit -f) is an error too, not the end by a signal.
 sub fault_of {
 	my ($fh, $text) = @_;
+	local $SIG{XFSZ} = 'IGNORE';
 	binmode $fh;
 	my $reason = print({$fh} $text) ? '' : "$!";
 	return close($fh) || length $reason ? $reason : "$!";

@@ -99,9 +99,11 @@ for my $case (['T::operator--(int)', 'T::operator--'], ['operator--', 'operator-
 	is((jeprof('--collapsed', 'again'))[1], $line, 'and of ours');
 }
 SKIP: {
-	skip 'no gzip', 1 unless which('gzip');
+	skip 'no gzip', 2 unless which('gzip');
 	system('gzip', '-kf', 'ours.heap');
 	is(rows('ours.heap.gz'), $want, 'gzipped');
+	my ($code, $out) = run('sh', '-c', '(ulimit -f 0; exec "$@") 2>&1 | cat', 'sh', $^X, $jeprof, 'top', 'ours.heap.gz');
+	like($out, qr/cache/, 'where no file can be written: no temporary one is needed') or diag $out;
 }
 for my $case (['xz', 'xz'], ['zstd', 'zst']) {
 	my ($program, $suffix) = @$case;

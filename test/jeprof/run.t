@@ -57,6 +57,12 @@ is(sprintf('%o', (stat $own)[2] & 07777), '700', 'the profiles are ours alone');
 my ($top) = $err =~ / top (\S+)/;
 like((jeprof('top', $top))[1], qr/ hold +main\n/, 'and can be read');
 
+{
+	local $ENV{TMPDIR} = '/proc'; # a directory where none can be made
+	$err = (jeprof('run', '-o', 'elsewhere.html', $app, 0, 0))[2];
+	like($err, qr{profiles in /tmp/jeprof\.app\.}, 'no directory can be made in TMPDIR: another one');
+	system('rm', '-r', $1) if $err =~ m{profiles in (/tmp/jeprof\.app\.\w+)$}m;
+}
 mkdir "$dir/a b";
 my $link; # to the library, beside those of other tests that run now
 {
