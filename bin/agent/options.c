@@ -219,8 +219,9 @@ is_good_text(kind_t kind, const char *text) {
 		    && strpbrk(text, "\r\n") == NULL;
 	case kind_select:
 		return has_front(text, keys);
-	case kind_file:
-		return access(text, R_OK) == 0 && stat(text, &st) == 0 && S_ISREG(st.st_mode);
+	case kind_file: /* not one of /proc, which may wait: these have the size 0 */
+		return access(text, R_OK) == 0 && stat(text, &st) == 0 && S_ISREG(st.st_mode)
+		    && st.st_size > 0;
 	default:
 		return text[0] != '\0';
 	}

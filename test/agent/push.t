@@ -27,7 +27,7 @@ for bad in "--push ftp://x" "--push http://" "--push http://a:b" "--push http://
 	"$AGENT" $bad 2>bad.err
 	is $? 2 "$bad is refused"
 done
-for file in / /dev/null; do
+for file in / /dev/null /proc/self/environ; do
 	"$AGENT" --push http://a --push-ca $file >out 2>&1
 	is "$? $(cat out)" "2 jeprofd: --push-ca: \"$file\" is no file that can be used here" "authorities in $file"
 done
