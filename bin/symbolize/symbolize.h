@@ -33,7 +33,7 @@ typedef struct {
 	Dwarf *dwarf;		/* NULL until object_add_dwarf() */
 	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
 	int alt_fd;		/* its descriptor; -1: none */
-	Elf *mini;		/* what .gnu_debugdata holds, in mini_image; NULL: nothing, or not known yet */
+	Elf *mini;		/* what .gnu_debugdata holds, in mini_image; NULL: nothing, or not read */
 	char *mini_image;
 	bool is_mini_known;
 	bool is_packed;		/* some section is compressed */
@@ -124,7 +124,7 @@ Elf *mini_elf(object_t *object);
 /* Releases what mini_elf() holds. */
 void mini_close(object_t *object);
 
-/* Whether there is a full symbol table (.symtab) that is not empty, its own or in .gnu_debugdata. */
+/* Whether a full symbol table (.symtab) that is not empty is there, or in .gnu_debugdata. */
 bool symbols_has_table(object_t *object);
 
 /*
