@@ -98,7 +98,8 @@ sub find_program {
 	return $path if defined $path;
 	Talk::fail(126, "$name: not a program (no right to execute it, or a directory)")
 	    if grep { -e && ($name =~ m{/} || !-d _) } @places;
-	Talk::fail(127, length $name ? "$name: no such program" : "'': no name of a program");
+	my $hint = $name !~ m{/} && -f "./$name" && -x _ ? "; ./$name is one" : '';
+	Talk::fail(127, length $name ? "$name: no such program$hint" : "'': no name of a program");
 }
 
 # The absolute path of the library: that of --lib, else the first of the build tree or the prefix of

@@ -45,7 +45,8 @@ sub take_program {
 		Talk::fail(2, "$first: a core file; the profile in it: "
 			    . Talk::command('salvage', '-o', 'FILE.heap', [$first]))
 		    if $head =~ /^\x7fELF.{12}(?:\x04\0|\0\x04)/s; # the type ET_CORE in either order of bytes
-		Talk::fail(2, "no profile given after the program $first") if $head =~ /^\x7fELF/;
+		Talk::fail(2, "no profile given after the program $first; this makes one: "
+			    . Talk::command('run', [$first =~ m{/} ? $first : "./$first"])) if $head =~ /^\x7fELF/;
 		return;
 	}
 	return if $head eq '' || Input::may_be_profile($head)
@@ -318,8 +319,10 @@ sub run {
 		    if grep { $_ eq $verb } @handed, map { $_->[0] } @verbs;
 		$verb = '';
 	}
+	return Options::help() if $verb eq 'help';
 	return hand_over(@arguments) if grep { $_ eq $verb } @handed;
 	my ($answer) = map { $_->[1] } grep { $_->[0] eq $verb } @verbs;
+	Talk::fail(1, "$verb: no such file, and no verb (jeprof --help)") if length $verb && !$answer;
 	shift @arguments if $answer;
 	my $option = Options::parse(\@arguments, $verb eq 'run');
 	return Options::help() if $option->{help};

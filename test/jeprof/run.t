@@ -177,12 +177,14 @@ spew('plain', 'no program');
 spew('orphan', "#!/no/such/shell\n");
 chmod 0755, 'orphan';
 mkdir 'tmp';
+mkdir 'tmp/inner';
 my $debian =
     (grep { -e && slurp($_) !~ /prof_final_signals/ } glob '/usr/lib/*/libjemalloc.so.2')[0];
 for my $case ([[], 2, qr/run takes a command/],
 	[['nonesuch'], 127, qr/^jeprof: nonesuch: no such program$/],
 	[['./plain'], 126, qr/not a program/],
-	[['tmp'], 127, qr/^jeprof: tmp: no such program$/],
+	[['orphan'], 127, qr{^jeprof: orphan: no such program; \./orphan is one$}],
+	[['inner'], 127, qr/^jeprof: inner: no such program$/],
 	[[''], 127, qr/^jeprof: '': no name of a program$/],
 	[['./orphan'], 127, qr{^jeprof: \./orphan: its interpreter or loader is not there$}],
 	[['--thread=*', $app], 2, qr/all threads are shown here, or one/],
@@ -192,7 +194,7 @@ for my $case ([[], 2, qr/run takes a command/],
 	$static ? [['./static', 0, 0], 1, qr/a static program: nothing can be preloaded/] : (),
 	$debian ? [["--lib=$debian", $app], 1, qr/not this library/] : ()) {
 	my ($arguments, $want, $why) = @$case;
-	local @ENV{qw(TMPDIR PATH)} = ("$dir/tmp", "$dir:$ENV{PATH}"); # "tmp" is a directory there
+	local @ENV{qw(TMPDIR PATH)} = ("$dir/tmp", "$dir/tmp:$ENV{PATH}"); # "inner" is a directory there
 	($code, $out, $err) = jeprof(@run, @$arguments);
 	if (!defined $want) { is($code, 7, 'as before'); next }
 	is("$code|$out", "$want|", "run @$arguments: exit $want, nothing is run") or diag $err;
