@@ -226,8 +226,9 @@ sub figures {
 		rate => $dump->interval };
 	$now->{elsewhere} = Elsewhere::sentence($dump, {});
 	for my $key (qw(allocated resident rss)) {
-		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 : undef;
+		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 + 0 : undef;
 	}
+	$now->{rss} ||= undef; # 0: the process cannot read its own, as without /proc
 	$now->{row}{ $_->{name} } = { self => $_->{self}, objects => $_->{objects},
 		age => $_->{age}, callers => Top::callers_text($_, $option->{callers}) } for @{ $table->{rows} };
 	return $now;
