@@ -85,7 +85,7 @@ static int
 open_unix(const char *path) {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof(address.sun_path)) {
-		leave(2, "--unix: %s is longer than %zu bytes", path, sizeof(address.sun_path) - 1);
+		leave(2, "--unix: %.120s... is longer than %zu bytes", path, sizeof(address.sun_path) - 1);
 	}
 	strcpy(address.sun_path, path);
 	int lock = lock_directory(path);

@@ -68,7 +68,8 @@ typedef enum { kind_flag, kind_text, kind_url, kind_header, kind_select, kind_fi
 
 /* The name of the value of each kind (kind_t) in a message. */
 static const char *const kind_words[] = {[kind_flag] = "flag", [kind_text] = "text",
-    [kind_url] = "URL (http://HOST:PORT)", [kind_header] = "header (Name: value)",
+    [kind_url] = "URL (http://HOST:PORT) of at most 1023 bytes",
+    [kind_header] = "header (Name: value)",
     [kind_select] = "selection (comm=, exe=, unit=, user= or service_name=)",
     [kind_file] = "file", [kind_label] = "label (KEY=VALUE)", [kind_number] = "number",
     [kind_size] = "size (64M)", [kind_size_or_off] = "size (4M) or off",
@@ -218,8 +219,9 @@ is_good_text(kind_t kind, const char *text) {
 		    && strpbrk(text, "\r\n") == NULL;
 	case kind_select:
 		return has_front(text, keys);
-	case kind_file:
-		return access(text, R_OK) == 0 && stat(text, &st) == 0 && S_ISREG(st.st_mode);
+	case kind_file: /* not one of /proc, which may wait: these have the size 0 */
+		return access(text, R_OK) == 0 && stat(text, &st) == 0 && S_ISREG(st.st_mode)
+		    && st.st_size > 0;
 	default:
 		return text[0] != '\0';
 	}
@@ -269,12 +271,12 @@ take_value(int row, const char *text) {
 		char least[24], most[24];
 		number_text(rows[row].kind, rows[row].least, least);
 		number_text(rows[row].kind, rows[row].most, most);
-		leave(2, "--%s: \"%s\" is no %s, which may be from %s to %s", rows[row].name, text,
-		    kind_words[rows[row].kind], least, most);
+		leave(2, "--%s: \"%.80s%s\" is no %s, which may be from %s to %s", rows[row].name, text,
+		    strlen(text) > 80 ? "..." : "", kind_words[rows[row].kind], least, most);
 	}
 	if (!is_good) {
-		leave(2, "--%s: \"%s\" is no %s that can be used here", rows[row].name, text,
-		    kind_words[rows[row].kind]);
+		leave(2, "--%s: \"%.200s%s\" is no %s that can be used here", rows[row].name, text,
+		    strlen(text) > 200 ? "..." : "", kind_words[rows[row].kind]);
 	}
 }
 

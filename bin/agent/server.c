@@ -29,6 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/input.h"
 #include "listen.h"
 #include "route.h"
 #include "table.h"
@@ -45,6 +46,7 @@ enum {
 	 */
 	DISCARDED_MOST = 1 << 20,
 	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
+	TOKEN_MS = 5000,         /* the file of the token may be a pipe whose writer takes so long */
 	READING_MS = 30000,      /* time for a client to send a request, idle time before it included */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
 	DRAIN_MS = 1000,         /* server_drain() waits so long for clients to read their answers */
@@ -574,10 +576,11 @@ leave_escaped(void *arg, struct MHD_Connection *connection, char *text) {
 /* Reads the first line of the file, 8 to 510 bytes, into `token`; else exits with the reason. */
 static void
 read_token(const char *path) {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	const char *why = NULL;
+	int fd = client_open_input(path, TOKEN_MS, &why);
 	ssize_t n = fd >= 0 ? read(fd, token, sizeof(token) - 1) : -1;
 	if (n < 0) {
-		leave(1, "--token-file: %s: %s", path, strerror(errno));
+		leave(1, "--token-file: %s: %s", path, fd < 0 ? why : strerror(errno));
 	}
 	close(fd);
 	token[n] = '\0';

@@ -124,6 +124,42 @@ failure_text(const char *text, char *buf, size_t size) {
 	return buf;
 }
 
+/* Whether a list "there are ONE, TWO" has the word of this length. */
+static bool
+is_listed(const char *list, const char *word, size_t length) {
+	for (const char *at = list; (at = strchr(at, ' ')) != NULL;) {
+		at++;
+		if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Tells that the process refuses what was asked for, which it calls `what`: "KEY: the reason", so
+ * the value of that key is told too, and the option that it came from; or "unknown option; there
+ * are KEY, KEY", so the word is told whose key is not among them.
+ */
+static void
+talk_refused(const jeprof_target_t *p, const char *what) {
+	char key[32];
+	snprintf(key, sizeof(key), "%.*s", (int)strcspn(what, ":"), what);
+	const char *value = asked_value(key), *option = asked_as(key);
+	if (value == NULL) {
+		const char *word = NULL;
+		for (int i = 0; i < words.nraw && strncmp(what, "unknown option", 14) == 0; i++) {
+			bool is_known = is_listed(what, words.raw[i], strcspn(words.raw[i], ":"));
+			word = is_known ? word : words.raw[i];
+		}
+		talk("%d %s: %.80s%s%s", p->pid, p->name, word != NULL ? word : "",
+		    word != NULL ? ": " : "", what);
+		return;
+	}
+	talk("%d %s: %s, not \"%.80s%s\"%s%s", p->pid, p->name, what, value, strlen(value) > 80 ? "..."
+	    : "", option != NULL ? " of --" : "", option != NULL ? option : "");
+}
+
 int
 fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 	char since[96], failure[TEXT_BYTES];
@@ -143,7 +179,7 @@ fail(jeprof_target_t *p, const jeprof_reply_t *r) {
 		}
 		return leave_unchanged(p, session);
 	case EINVAL:
-		talk("%d %s: %s", p->pid, p->name, what);
+		talk_refused(p, what);
 		return EXIT_USAGE;
 	case EPERM:
 		if (words.verb == STOP) {

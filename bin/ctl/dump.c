@@ -20,6 +20,7 @@
 
 #include "answer.h"
 #include "client/clock.h"
+#include "client/input.h"
 #include "paths.h"
 #include "talk.h"
 #include "verbs.h"
@@ -102,10 +103,28 @@ file_of(const char *name, int fd) {
 	return file;
 }
 
-/* Opens the file that is there for writing from its beginning, or exits. */
+/*
+ * Opens the file that is there for writing from its beginning, or exits. A pipe that nobody reads
+ * is waited for as long as an answer: open() alone would wait for ever.
+ */
 static FILE *
 open_in_place(const char *name) {
-	return file_of(name, open(name, O_WRONLY | O_CLOEXEC | O_TRUNC));
+	struct stat st;
+	int64_t end_ms = client_now_ms() + (int64_t)words.values[o_wait].number;
+	int fd;
+	while ((fd = open(name, O_WRONLY | O_CLOEXEC | O_TRUNC | O_NONBLOCK | O_NOCTTY)) < 0
+	    && errno == ENXIO && stat(name, &st) == 0 && S_ISFIFO(st.st_mode)) {
+		if (client_now_ms() >= end_ms || interrupted) {
+			leave(EXIT_FAILED, "%s: nobody reads this pipe", name);
+		}
+		client_sleep_ms(10);
+	}
+	if (fd < 0) {
+		leave(EXIT_FAILED, "%s: %s", name, errno == ENXIO
+		    ? "a socket, or a device that is not there" : strerror(errno));
+	}
+	fcntl(fd, F_SETFL, O_WRONLY); /* without O_NONBLOCK: a slow reader is waited for */
+	return file_of(name, fd);
 }
 
 /*
@@ -284,11 +303,13 @@ dump_unanswered(jeprof_target_t *p, int error) {
 int
 verb_dump_core(void) {
 	static char why[JEPROF_WHY];
-	const char *name = words.values[o_core].text;
+	const char *name = words.values[o_core].text, *reason = NULL;
+	uint64_t wait_ms = words.values[o_wait].number;
 	jeprof_image_t *image;
-	int fd = strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+	int fd = strcmp(name, "-") == 0 ? STDIN_FILENO
+	    : client_open_input(name, wait_ms < INT_MAX ? (int)wait_ms : INT_MAX, &reason);
 	if (fd < 0) {
-		leave(EXIT_FAILED, "%s: %s", name, strerror(errno));
+		leave(EXIT_FAILED, "%s: %s", name, reason);
 	}
 	if (jeprof_image_of_file(&image, fd, why) != 0) {
 		leave(EXIT_FAILED, "%s: %s", name, why);

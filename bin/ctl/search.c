@@ -154,7 +154,8 @@ find_by_name(const char *name) {
 	search_t s = {.name = name};
 	each_process(match_one, &s);
 	if (s.count == 0) {
-		leave(EXIT_NO_WAY, "no process is called %s", name);
+		leave(EXIT_NO_WAY, "no process is called \"%.80s%s\"", name,
+		    strlen(name) > 80 ? "..." : "");
 	}
 	if (s.count > 1 && s.candidates != 1) {
 		leave(EXIT_USAGE, "%d processes are called %s:%s%s; give a pid", s.count, name, s.pids,

@@ -99,7 +99,7 @@ print_to(char *buf, size_t size, const char *format, ...) {
 	int n = vsnprintf(buf, size, format, args);
 	va_end(args);
 	if (n < 0 || (size_t)n >= size) {
-		leave(EXIT_USAGE, "too long: %.80s...", buf);
+		leave(EXIT_USAGE, "too long, more than %zu bytes: %.80s...", size - 1, buf);
 	}
 }
 
@@ -112,7 +112,7 @@ shell_word(const char *text, char *buf, size_t size) {
 	}
 	size_t n = client_put_word(buf, size - 1, name);
 	if (n == 0) {
-		leave(EXIT_USAGE, "too long: %.80s...", name);
+		leave(EXIT_USAGE, "too long, more than %zu bytes: %.80s...", size - 1, name);
 	}
 	buf[n] = '\0';
 	return buf;

@@ -160,6 +160,15 @@ units_of(kind_t kind) {
 	    : kind == kind_number ? count_units : NULL;
 }
 
+/* Ends the program if a text is longer than a path may be; `name` is that of the option. */
+static void
+need_short(const char *name, const char *text) {
+	if (strlen(text) >= PATH_MAX) {
+		leave(EXIT_USAGE, "%s: \"%.80s...\" has %zu bytes, and at most %d can be used", name, text,
+		    strlen(text), PATH_MAX - 1);
+	}
+}
+
 /* Ends the program: the text is no value of the option. */
 __attribute__((noreturn)) static void
 leave_bad(const option_t *o, const char *text) {
@@ -167,7 +176,8 @@ leave_bad(const option_t *o, const char *text) {
 		leave(EXIT_USAGE, "--%s: \"%s\" is not a text that can be used here", o->name, text);
 	}
 	bool is_time = units_of(o->kind) == ms_units;
-	leave(EXIT_USAGE, "--%s: \"%s\" is not a %s from %s to %s%s", o->name, text, is_time ? "time"
+	leave(EXIT_USAGE, "--%s: \"%.80s%s\" is not a %s from %s to %s%s", o->name, text,
+	    strlen(text) > 80 ? "..." : "", is_time ? "time"
 	    : o->kind == kind_number ? "number" : "size", o->least, o->most,
 	    is_time ? " (30s, 5m)" : o->kind == kind_size ? " (64M, 1.5G)"
 	    : o->kind == kind_share ? " (64M, 1.5G) or share from 1% to 100%" : "");
@@ -188,6 +198,11 @@ take_option(const option_t *o, const char *text) {
 	value_t *v = &words.values[o->place];
 	v->is_given = true;
 	v->text = text;
+	char name[32];
+	snprintf(name, sizeof(name), "--%s", o->name);
+	if (o->kind == kind_text) {
+		need_short(name, text);
+	}
 	size_t digits = strspn(text, "0123456789");
 	bool is_percent = o->kind == kind_share && digits > 0 && strcmp(text + digits, "%") == 0;
 	bool is_good = o->kind == kind_flag;
@@ -254,6 +269,7 @@ put_usage(void) {
 static void
 take_raw(char *word) {
 	size_t key = strspn(word, "abcdefghijklmnopqrstuvwxyz_");
+	need_short(words.verb == SET ? "set" : "start", word);
 	bool is_pair = key > 0 && word[key] == ':' && !has_control(word);
 	if (!is_pair || strpbrk(word, ", ") != NULL) {
 		leave(EXIT_USAGE, "%s: \"%s\" is not KEY:VALUE%s", words.verb == SET ? "set" : "start",
@@ -289,6 +305,7 @@ take_positional(char *word) {
 			leave(EXIT_USAGE, "dump: the name of the file %s", word[0] == '\0' ? "is empty"
 			    : "has control characters");
 		}
+		need_short("dump", word);
 		words.file = word;
 	} else if (words.verb & (SET | START)) {
 		take_raw(word);
@@ -329,6 +346,16 @@ const char *
 asked_value(const char *key) {
 	const char *value = raw_value(key);
 	return value != NULL ? value : pair_value(key);
+}
+
+const char *
+asked_as(const char *key) {
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]) && raw_value(key) == NULL; i++) {
+		if (options[i].key != NULL && strcmp(options[i].key, key) == 0) {
+			return options[i].name;
+		}
+	}
+	return NULL;
 }
 
 /* Seconds after which the session ends by itself: of --max or max_seconds:N; 0: it does not. */

@@ -54,6 +54,8 @@ bool try_size(const char *text, uint64_t *bytes);
  * else of the option; the last counts. NULL: it has no such key.
  */
 const char *asked_value(const char *key);
+/* The name of the option that asks for it, without hyphens; NULL: a word KEY:VALUE does. */
+const char *asked_as(const char *key);
 
 /* Fills in `words`; a wrong word ends the program with EXIT_USAGE and the reason. */
 void read_words(int argc, char **argv);

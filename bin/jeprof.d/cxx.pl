@@ -211,8 +211,19 @@ sub argument {
 		argument();
 		return take(qr/E/) || unknown();
 	}
+	if (take(qr/X(?=tl)/)) { # an object of a class
+		braced();
+		return take(qr/E/) || unknown();
+	}
 	return take(qr/XT\d*_E/) || unknown() if $in =~ /\GX/; # of expressions, a parameter alone
 	return type();
+}
+
+# TYPE{literal, TYPE{...}}, without text.
+sub braced {
+	take(qr/tl/) or unknown();
+	type();
+	until (take(qr/E/)) { $in =~ /\Gtl/ ? braced() : $in =~ /\GL/ ? argument() : unknown() }
 }
 
 # A type; only conversion operators need its text. That of a template parameter is "auto", that of a

@@ -7,10 +7,11 @@
 # Missing.
 package Elf;
 
-# Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time.
+# Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time; MINI_MOST: bytes of an
+# unpacked .gnu_debugdata.
 use constant { ET_REL => 1, ET_EXEC => 2, ET_CORE => 4, PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
 	SHF_EXECINSTR => 4,
-	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192 };
+	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192, MINI_MOST => 1 << 28 };
 
 my %opened; # path -> Elf, or 0 if it is none
 
@@ -174,10 +175,26 @@ sub has_lines {
 	return $self->section('.debug_line') || $self->section('.zdebug_line') ? 1 : 0;
 }
 
-# Whether it has a symbol table, not only that of exported symbols.
+# Whether it has a symbol table, not only that of exported symbols; that of mini() counts.
 sub has_symtab {
 	my ($self) = @_;
-	return scalar grep { $_->{type} == SHT_SYMTAB && $_->{size} } @{ $self->sections };
+	my $elf = $self->mini // $self;
+	return scalar grep { $_->{type} == SHT_SYMTAB && $_->{size} } @{ $elf->sections };
+}
+
+# The Elf in .gnu_debugdata, packed by xz, whose symbol table has the functions that are not exported:
+# a stripped object of Fedora and its kin carries it. undef if there is none, if it cannot be read, or
+# if the object has a symbol table itself.
+sub mini {
+	my ($self) = @_;
+	return $self->{mini} if exists $self->{mini};
+	$self->{mini} = undef;
+	return undef if grep { $_->{type} == SHT_SYMTAB && $_->{size} } @{ $self->sections };
+	my $section = $self->section('.gnu_debugdata') or return undef;
+	my $tool = Tool::find('xz')
+	    or return Talk::note("$self->{path}: xz is not installed, so its .gnu_debugdata is not read") // undef;
+	my ($text, $is_whole) = Tool::output([$tool, '-dcq'], $self->bytes(@$section{qw(offset size)}), MINI_MOST);
+	return $self->{mini} = $is_whole ? of_text($self->{path}, $text) : undef;
 }
 
 # The build-id in hex, '' if the file has none.
@@ -247,19 +264,21 @@ sub fits_mapping {
 
 # { vaddr => raw name } for a list of virtual addresses: of functions that cover them, and where
 # none does of labels. An address without a name is left out. The tables of exported symbols serve
-# only for addresses that the full ones do not name.
+# only for addresses that the full ones do not name, which may be in mini().
 sub names_for {
 	my ($self, @wanted) = @_;
 	my %best;
-	for my $type (SHT_SYMTAB, SHT_DYNSYM) {
+	my $full = $self->mini // $self;
+	for my $table ([$full, SHT_SYMTAB], [$self, SHT_DYNSYM]) {
+		my ($elf, $type) = @$table;
 		my @left = grep { !$best{$_} } @wanted;
 		last unless @left;
-		for my $section (grep { $_->{type} == $type } @{ $self->sections }) {
-			$self->scan_symbols($section, \@left, \%best);
+		for my $section (grep { $_->{type} == $type } @{ $elf->sections }) {
+			$elf->scan_symbols($section, \@left, \%best);
 		}
 	}
 	my @left = grep { !$best{$_} } @wanted;
-	my $labels = @left ? $self->labels_for(@left) : {};
+	my $labels = @left ? $full->labels_for(@left) : {};
 	return { %$labels, map { $_ => $best{$_}{name} } keys %best };
 }
 
@@ -432,11 +451,12 @@ sub functions {
 	my ($self) = @_;
 	my $entry = $self->{wide} ? 24 : 16;
 	my ($symbols, $strings, %seen) = ("\0" x $entry, "\0");
-	for my $section (grep { $_->{type} == SHT_SYMTAB
-			    || $_->{type} == SHT_DYNSYM } @{ $self->sections }) {
-		my $names = $self->sections->[$section->{link}] or next;
-		my $text = $self->bytes($names->{offset}, $names->{size});
-		my $data = $self->bytes($section->{offset}, $section->{size});
+	for my $table (map { my $elf = $_; map { [$elf, $_] } @{ $elf->sections } } $self->mini // (), $self) {
+		my ($elf, $section) = @$table;
+		next unless $section->{type} == SHT_SYMTAB || $section->{type} == SHT_DYNSYM;
+		my $names = $elf->sections->[$section->{link}] or next;
+		my $text = $elf->bytes($names->{offset}, $names->{size});
+		my $data = $elf->bytes($section->{offset}, $section->{size});
 		for (my $at = 0; $at + $entry <= length $data; $at += $entry) {
 			my $raw = substr $data, $at, $entry;
 			my $symbol = $self->symbol($raw) or next;

@@ -5,6 +5,8 @@
 # meant. Standard input and pipes give their bytes once: a caller that needs them again keeps them.
 package Input;
 
+use Fcntl qw(O_RDONLY O_NONBLOCK O_NOCTTY F_SETFL);
+
 use constant FRONT => 65536; # bytes in which the header of a profile is searched
 
 # Compressed forms: [first bytes, program that unpacks them from stdin to stdout with -dcq].
@@ -41,10 +43,35 @@ sub raw {
 	my $held = -e $path ? undef : Pack::member($path);
 	return $held if defined $held;
 	return Fetch::text($path) if Fetch::is_url($path);
-	need_file($path);
-	open(my $fh, '<', $path) or Talk::fail(1, "$path: $!");
+	my $fh = opened($path);
 	Talk::fail(1, "$path: is a device") if -b $fh || -c _ && !-t $fh;
-	return of_handle($path, $fh);
+	my $front = front_of_pipe($path, $fh);
+	fcntl $fh, F_SETFL, O_RDONLY;
+	return $front . of_handle($path, $fh);
+}
+
+# A handle of a path, which does not block, as open() of a pipe would until another program opens
+# it. Fails for what cannot be opened and for a directory.
+sub opened {
+	my ($path) = @_;
+	need_file($path);
+	Talk::fail(1, "$path: is a socket") if -S $path;
+	sysopen(my $fh, $path, O_RDONLY | O_NONBLOCK | O_NOCTTY) or Talk::fail(1, "$path: $!");
+	return $fh;
+}
+
+# The first bytes of a pipe of opened(), if they are there; '' for another file and for a pipe whose
+# writer has not written yet. Fails if nobody writes it within 5 s.
+sub front_of_pipe {
+	my ($path, $fh) = @_;
+	my $front = '';
+	my $end = time + 5;
+	while (-p $fh && (sysread($fh, $front, FRONT) // return '') == 0) {
+		return '' if Writing::is_descriptor($path); # of a shell: its end
+		Talk::fail(1, "$path: nobody writes this pipe") if time > $end;
+		select undef, undef, undef, 0.02;
+	}
+	return $front;
 }
 
 # Fails for a path where no file is, and for a directory.

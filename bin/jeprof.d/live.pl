@@ -44,7 +44,7 @@ sub command {
 	    unless $option->{once} || Screen::is_there();
 	Talk::fail(2, '--json goes with --once') if $option->{json} && !$option->{once};
 	my $every = length $option->{interval} ? seconds_of($option->{interval}) : EVERY;
-	Talk::fail(2, '--interval takes an hour at most') if $every > 3600;
+	Talk::fail(2, "--interval takes an hour at most, not $option->{interval}") if $every > 3600;
 	my $self = bless { option => $option, every => $every, sort => 'growth', filter => '',
 		course => [],
 		notes => [], who => $arguments[0], is_frozen => 0, quit => 0, signals => 0, slowest => 0 },
@@ -82,14 +82,14 @@ sub ask {
 	my $program = Tool::own_dir() . '/jeprofctl';
 	Talk::fail(1, "live needs jeprofctl, which is not there ($program)") unless -x $program;
 	pipe my $out, my $in or Talk::fail(1, "pipe: $!");
-	open(my $talk, '+>', undef) or Talk::fail(1, "a temporary file: $!");
+	pipe my $talk, my $to_talk or Talk::fail(1, "pipe: $!");
 	my $pid = fork // Talk::fail(1, "fork: $!");
 	if (!$pid) {
 		POSIX::setpgid(0, 0);
 		@SIG{qw(INT TERM HUP PIPE)} = ('DEFAULT') x 4;
 		open STDIN, '<', '/dev/null';
 		open STDOUT, '>&', $in;
-		open STDERR, '>&', $talk;
+		open STDERR, '>&', $to_talk;
 		no warnings 'exec';
 		exec {$program} $program, @arguments or POSIX::_exit(127);
 	}
@@ -119,7 +119,6 @@ sub end_of {
 	}
 	while (waitpid($job->{pid}, 0) < 0 && $!{EINTR}) { }
 	my $status = $?;
-	seek $job->{talk}, 0, 0;
 	local $/;
 	my $said = readline($job->{talk}) // '';
 	($job->{said}) = $said =~ /^(?:jeprofctl: )?([^\n]*)/;
@@ -227,8 +226,9 @@ sub figures {
 		rate => $dump->interval };
 	$now->{elsewhere} = Elsewhere::sentence($dump, {});
 	for my $key (qw(allocated resident rss)) {
-		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 : undef;
+		$now->{$key} = ($dump->{meta}{$key} // '') =~ /^(\d{1,15})$/ ? $1 + 0 : undef;
 	}
+	$now->{rss} ||= undef; # 0: the process cannot read its own, as without /proc
 	$now->{row}{ $_->{name} } = { self => $_->{self}, objects => $_->{objects},
 		age => $_->{age}, callers => Top::callers_text($_, $option->{callers}) } for @{ $table->{rows} };
 	return $now;

@@ -150,7 +150,7 @@ sub shorten_once {
 	$text =~ tr/\x02\x03\x04\x05/()<>/;
 	$text =~ s/\x01/(anonymous namespace)/g;
 	$text =~ s/\s+$//;
-	return $text =~ /^(?:::|$)/ ? $whole : $text;
+	return $text =~ /^(?:::|$|decltype$)/ ? $whole : $text;
 }
 
 # A text without all pairs of these brackets and their contents; a bracket without partner stays. Its

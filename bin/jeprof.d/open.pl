@@ -8,9 +8,8 @@ sub command {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'open takes one file') if @files > 1;
 	my $file = shift(@files) // newest();
-	Talk::fail(1, "$file: no such file") unless -e $file;
-	Talk::fail(1, "$file: is a directory") if -d _;
-	open(my $fh, '<:raw', $file) or Talk::fail(1, "$file: $!");
+	my $fh = Input::opened($file);
+	Talk::fail(1, "$file: is no regular file") unless -f $fh;
 	read $fh, my $head, 4096;
 	Talk::fail(2, "$file: a profile; jeprof report $file makes a page of it")
 	    if Input::may_be_profile($head // '');
@@ -30,7 +29,7 @@ sub newest {
 # Whether a file is a report of jeprof, by its title.
 sub is_ours {
 	my ($file) = @_;
-	open(my $fh, '<:raw', $file) or return 0;
+	return 0 unless -f $file && open my $fh, '<:raw', $file;
 	read $fh, my $head, 1024;
 	return ($head // '') =~ m{<title>[^<]* heap report</title>} ? 1 : 0;
 }

@@ -57,16 +57,20 @@ sub profile {
 	my $library = find_library($option);
 	check_program($program, $library);
 	my $rate = length $option->{rate} ? size_of($option->{rate}) : RATE;
+	my $is_there = length $option->{dumps} && -d $option->{dumps};
 	my $dir = own_directory($option, $program);
 	my $prefix = "$dir/" . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
 	my $preload = linked($library, $dir);
 	my %environment = (LD_PRELOAD => join(':', $preload, grep { length } $ENV{LD_PRELOAD} // ''),
 		MALLOC_CONF => join(',', "prof_sample_interval:$rate,$sensible",
 			grep({ length } $ENV{MALLOC_CONF} // ''), "$needed,prof_prefix:$prefix"));
-	my ($pid, $ended) = wait_for($dir, \%environment, $program, @command);
-	my $status = $ended & 127 ? 128 + ($ended & 127) : $ended >> 8;
-	my @left = take_of_running($dir);
+	my ($pid, $ended) = eval { wait_for($dir, \%environment, $program, @command) };
+	my $failure = $@;
+	my @left = defined $pid ? take_of_running($dir) : ();
 	unlink($preload), rmdir $preload =~ s{/[^/]*$}{}r if $preload ne $library && !@left;
+	rmdir $dir unless defined $pid || $is_there;
+	die $failure unless defined $pid;
+	my $status = $ended & 127 ? 128 + ($ended & 127) : $ended >> 8;
 	my $is_made = eval { make_report($option, $file, $dir, $pid); 1 };
 	return $status if $is_made;
 	die $@ unless ref $@;
@@ -85,7 +89,7 @@ sub size_of {
 }
 
 # The path of an executable file, looked for in PATH if the name has no "/". Fails with 127 if there
-# is none, with 126 if what is there cannot be executed.
+# is none, with 126 if what is there cannot be executed; directories of PATH do not count.
 sub find_program {
 	my ($name) = @_;
 	my @places = $name =~ m{/} ? $name
@@ -93,8 +97,9 @@ sub find_program {
 	my ($path) = grep { -f && -x _ } @places;
 	return $path if defined $path;
 	Talk::fail(126, "$name: not a program (no right to execute it, or a directory)")
-	    if grep { -e } @places;
-	Talk::fail(127, "$name: no such program");
+	    if grep { -e && ($name =~ m{/} || !-d _) } @places;
+	my $hint = $name !~ m{/} && -f "./$name" && -x _ ? "; ./$name is one" : '';
+	Talk::fail(127, length $name ? "$name: no such program$hint" : "'': no name of a program");
 }
 
 # The absolute path of the library: that of --lib, else the first of the build tree or the prefix of
@@ -183,10 +188,12 @@ sub own_directory {
 		Talk::fail(2, "$path: has profiles in it already; name a new directory") if glob_in($path);
 		return $path;
 	}
-	my ($base) = grep { m{^/[^,]*$} && -d && -w _ } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd();
-	Talk::fail(1, 'no directory for the profiles (TMPDIR, /tmp); --dumps=DIR names one')
-	    unless defined $base;
-	return new_directory("$base/jeprof." . Object::base_name($program) =~ s/[^\w.+-]/_/gr);
+	my $name = 'jeprof.' . Object::base_name($program) =~ s/[^\w.+-]/_/gr;
+	for my $base (grep { m{^/[^,]*$} && -d } $ENV{TMPDIR} // (), '/tmp', Cwd::getcwd()) {
+		my $path = eval { new_directory("$base/$name") }; # or no right, or all is read-only
+		return $path if defined $path;
+	}
+	Talk::fail(1, 'no directory for the profiles can be made in TMPDIR, /tmp or here; --dumps=DIR names one');
 }
 
 # Makes a directory that only this user may use and returns its path: $stem, a dot and a number.
@@ -258,7 +265,7 @@ sub wait_for {
 }
 
 # Starts the program with $mask as its blocked signals, and returns its pid. Fails with 126 if it
-# cannot be executed: the child writes errno into a pipe, which is closed without that by a
+# cannot be executed, with 127 if its interpreter is not there: the child writes errno into a pipe, which is closed without that by a
 # successful exec.
 sub start {
 	my ($environment, $mask, $program, @command) = @_;
@@ -280,6 +287,7 @@ sub start {
 	return $pid if !length($errno // '');
 	waitpid $pid, 0;
 	$! = $errno;
+	Talk::fail(127, "$command[0]: its interpreter or loader is not there") if $!{ENOENT};
 	Talk::fail(126, "$command[0]: $!");
 }
 

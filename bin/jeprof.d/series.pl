@@ -183,7 +183,7 @@ sub between {
 		    && (!defined $to || $_->{time} <= $to) } @points;
 	return @points unless length $option->{last} && @points;
 	$option->{last} =~ /^(\d+(?:\.\d+)?)([smhd]?)$/
-	    or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d");
+	    or Talk::fail(2, "--last takes a time as 90s, 10m, 2h, 1d; '$option->{last}' is none");
 	my $first = $points[-1]{at} - $1 * { '' => 1, s => 1, m => 60, h => 3600, d => 86400 }->{$2};
 	return grep { $_->{at} >= $first } @points;
 }

@@ -59,7 +59,9 @@ sub list {
 # the last; a doubt if its file cannot be read.
 sub list_lines {
 	my ($routine, $option) = @_;
-	open(my $fh, '<', $routine->{file}) or return Talk::doubt("$routine->{file}: $!");
+	my $file = $routine->{file};
+	return Talk::doubt("$file: is no regular file") if -e $file && !-f _;
+	open(my $fh, '<', $file) or return Talk::doubt("$file: $!");
 	my @source = <$fh>;
 	my @hit = sort { $a <=> $b } grep { $_ > 0 } keys %{ $routine->{lines} };
 	my $first = @hit && $hit[0] > 5 ? $hit[0] - 5 : 1;

@@ -162,10 +162,7 @@ sub limited {
 # that writes more bytes is one that failed; the rest is not read, which ends it.
 sub output {
 	my ($command, $input, $most) = @_;
-	open(my $in, '+>', undef) or return undef;
-	binmode $in;
-	print {$in} $input;
-	seek $in, 0, 0;
+	my ($in, $writer) = spool($input) or return undef;
 	my $pid = open(my $out, '-|') // return undef;
 	child($command, $in) if !$pid;
 	binmode $out;
@@ -173,35 +170,71 @@ sub output {
 	while ($is_less && read $out, $text, 1 << 20, length $text) {
 		$is_less = length $text <= ($most // length $text);
 	}
-	return ($text, close($out) && $is_less);
+	my $is_done = close($out) && $is_less;
+	close $in;
+	waitpid $writer, 0;
+	return ($text, $is_done);
 }
 
-# Runs @command with $input (undef: nothing) on its standard input. Returns its exit code (128 + N
-# after signal N, 127 if it could not be executed, 1 if no child could be made) and the whole of its
-# standard output and standard error.
+# (a handle that gives a text, the pid of the child that writes it): no file is needed, for which there
+# may be no room or no directory. () if no child could be made. The caller closes and waits.
+sub spool {
+	my ($text) = @_;
+	require POSIX;
+	pipe my $out, my $in or return;
+	my $pid = fork // return;
+	if (!$pid) {
+		close $out;
+		$SIG{PIPE} = 'DEFAULT';
+		binmode $in;
+		print {$in} $text;
+		close $in;
+		POSIX::_exit(0);
+	}
+	return ($out, $pid);
+}
+
+# Runs @command with $input (undef: nothing) on its standard input, where it may seek. Returns its exit
+# code (128 + N after signal N, 127 if it could not be executed, 1 if it could not be started) and the
+# whole of its standard output and standard error.
 sub asked {
 	my ($input, @command) = @_;
-	require File::Temp;
 	require POSIX;
-	my ($err) = File::Temp::tempfile(UNLINK => 1);
-	open(my $in, '+>', undef) or return (1, '', $!);
-	binmode $in;
-	print {$in} $input // '';
-	seek $in, 0, 0;
+	my $in;
+	if (defined $input) {
+		open($in, '+>', undef) && binmode($in) && print({$in} $input) && seek($in, 0, 0)
+		    or return (1, '', "a temporary file: $!");
+	} else {
+		open($in, '<', '/dev/null') or return (1, '', $!);
+	}
+	pipe my $err, my $to_err or return (1, '', $!);
 	my $pid = open(my $out, '-|') // return (1, '', $!);
 	if (!$pid) {
 		open STDIN, '<&', $in;
-		open STDERR, '>&', $err;
+		open STDERR, '>&', $to_err;
 		no warnings 'exec';
 		exec { $command[0] } @command or POSIX::_exit(127);
 	}
-	binmode $out;
-	local $/;
-	my $text = <$out> // '';
+	close $to_err;
+	my ($text, $said) = all_of($out, $err);
 	close $out;
-	my $code = $? & 127 ? 128 + ($? & 127) : $? >> 8;
-	seek $err, 0, 0;
-	return ($code, $text, scalar(<$err>) // '');
+	return ($? & 127 ? 128 + ($? & 127) : $? >> 8, $text, $said);
+}
+
+# All that handles give until each ends, read as it comes, so that none makes its writer wait.
+sub all_of {
+	my @handles = @_;
+	my @texts = ('') x @handles;
+	my %open = map { $_ => 1 } 0 .. $#handles;
+	while (%open) {
+		my $ready = '';
+		vec($ready, fileno $handles[$_], 1) = 1 for keys %open;
+		next if select($ready, undef, undef, undef) < 0;
+		for my $i (grep { vec $ready, fileno $handles[$_], 1 } keys %open) {
+			delete $open{$i} unless sysread $handles[$i], $texts[$i], 1 << 16, length $texts[$i];
+		}
+	}
+	return @texts;
 }
 
 # Becomes the program, in a child: with this standard input, and without standard error.

@@ -45,7 +45,8 @@ sub take_program {
 		Talk::fail(2, "$first: a core file; the profile in it: "
 			    . Talk::command('salvage', '-o', 'FILE.heap', [$first]))
 		    if $head =~ /^\x7fELF.{12}(?:\x04\0|\0\x04)/s; # the type ET_CORE in either order of bytes
-		Talk::fail(2, "no profile given after the program $first") if $head =~ /^\x7fELF/;
+		Talk::fail(2, "no profile given after the program $first; this makes one: "
+			    . Talk::command('run', [$first =~ m{/} ? $first : "./$first"])) if $head =~ /^\x7fELF/;
 		return;
 	}
 	return if $head eq '' || Input::may_be_profile($head)
@@ -64,8 +65,7 @@ sub head_of {
 	my $head = Input::beginning($path, 4096);
 	return $head if length $head;
 	Input::need_file($path);
-	return '' if -p $path; # its writer would end if the pipe was opened and closed again
-	open(my $fh, '<:raw', $path) or Talk::fail(1, "$path: $!");
+	Input::opened($path) unless -p $path; # whose writer would end if it was closed again
 	return '';
 }
 
@@ -199,7 +199,7 @@ sub threads {
 	if ($option->{thread} eq '*') {
 		return sort { $a <=> $b } keys %known;
 	}
-	Talk::fail(2, "--thread takes a number or *") unless $option->{thread} =~ /^\d+$/;
+	Talk::fail(2, "--thread takes a number or *, not $option->{thread}") unless $option->{thread} =~ /^\d+$/;
 	Talk::fail(1, "no thread $option->{thread} in the profile") unless $known{ $option->{thread} };
 	return $option->{thread} + 0;
 }
@@ -309,12 +309,20 @@ our @verbs = (
 );
 
 # Does what the command line says: a verb, or an output mode without a verb. A first word that names
-# a file is no verb. What it returns has no meaning: a failure is an exception of Talk::fail.
+# a file, which is then told, is no verb; a directory is nothing to read, so it hides none. What it
+# returns has no meaning: a failure is an exception of Talk::fail.
 sub run {
 	my @arguments = @_;
-	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ && !-e $arguments[0] ? $arguments[0] : '';
+	my $verb = @arguments && $arguments[0] =~ /^[a-z]+$/ ? $arguments[0] : '';
+	if (length $verb && -e $verb && !-d _) {
+		Talk::note("the file $verb in this directory is meant, not the verb; from another one it is the verb")
+		    if grep { $_ eq $verb } @handed, map { $_->[0] } @verbs;
+		$verb = '';
+	}
+	return Options::help() if $verb eq 'help';
 	return hand_over(@arguments) if grep { $_ eq $verb } @handed;
 	my ($answer) = map { $_->[1] } grep { $_->[0] eq $verb } @verbs;
+	Talk::fail(1, "$verb: no such file, and no verb (jeprof --help)") if length $verb && !$answer;
 	shift @arguments if $answer;
 	my $option = Options::parse(\@arguments, $verb eq 'run');
 	return Options::help() if $option->{help};

@@ -8,7 +8,8 @@
 # the verbs that make a file; Shell.
 package Writing;
 
-use Fcntl qw(O_WRONLY O_CREAT O_EXCL O_TRUNC);
+use Errno qw(ENXIO);
+use Fcntl qw(O_WRONLY O_CREAT O_EXCL O_TRUNC O_NONBLOCK O_NOCTTY F_SETFL);
 
 our @inputs; # the files that the command names as its input
 
@@ -119,9 +120,11 @@ sub give_rights {
 	return;
 }
 
-# Writes all to a handle and closes it; returns what went wrong, '' if nothing did.
+# Writes all to a handle and closes it; returns what went wrong, '' if nothing did. That a file may not
+# become so large (ulimit -f) is an error too, not the end by a signal.
 sub fault_of {
 	my ($fh, $text) = @_;
+	local $SIG{XFSZ} = 'IGNORE';
 	binmode $fh;
 	my $reason = print({$fh} $text) ? '' : "$!";
 	return close($fh) || length $reason ? $reason : "$!";
@@ -135,11 +138,25 @@ sub into {
 	local $SIG{PIPE} = 'IGNORE';
 	my $number = descriptor($path);
 	my $fh;
-	(defined $number ? open($fh, '>&', $number) : sysopen($fh, $file, O_WRONLY | O_TRUNC))
-	    or Talk::fail(1, "$file: $!");
+	defined $number ? open($fh, '>&', $number) || Talk::fail(1, "$file: $!") : ($fh = in_place($file));
 	my $reason = fault_of($fh, $text);
 	Talk::fail(1, "$file: $reason") if length $reason;
 	return $file;
+}
+
+# A handle that writes what is there from its beginning. A pipe gets 5 s until another program reads
+# it: open() alone would wait for ever.
+sub in_place {
+	my ($file) = @_;
+	my $end = time + 5;
+	my $fh;
+	until (sysopen $fh, $file, O_WRONLY | O_TRUNC | O_NONBLOCK | O_NOCTTY) {
+		Talk::fail(1, "$file: $!") unless $! == ENXIO && -p $file;
+		Talk::fail(1, "$file: nobody reads this pipe") if time > $end;
+		select undef, undef, undef, 0.02;
+	}
+	fcntl $fh, F_SETFL, O_WRONLY;
+	return $fh;
 }
 
 # Prints a text that a verb makes for -o, if that is for standard output: with "-o -", and without -o

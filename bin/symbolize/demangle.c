@@ -507,7 +507,7 @@ name_shorten(const char *name, char *to, size_t room) {
 	} else {
 		show_hidden(to, room, text);
 	}
-	if (to[0] == '\0' || strncmp(to, "::", 2) == 0) {
+	if (to[0] == '\0' || strncmp(to, "::", 2) == 0 || strcmp(to, "decltype") == 0) {
 		snprintf(to, room, "%s", name);
 		cut_suffixes(to);
 		cut_hash(to);

@@ -182,6 +182,7 @@ object_close(object_t *object) {
 		dwarf_end(object->alt);
 	if (object->alt_fd >= 0)
 		close(object->alt_fd);
+	mini_close(object);
 	if (object->elf != NULL)
 		elf_end(object->elf);
 	if (object->image != NULL)

@@ -33,6 +33,9 @@ typedef struct {
 	Dwarf *dwarf;		/* NULL until object_add_dwarf() */
 	Dwarf *alt;		/* the file that dwz made of the common parts of debug files; NULL: none */
 	int alt_fd;		/* its descriptor; -1: none */
+	Elf *mini;		/* what .gnu_debugdata holds, in mini_image; NULL: nothing, or not read */
+	char *mini_image;
+	bool is_mini_known;
 	bool is_packed;		/* some section is compressed */
 	bool has_code_at_0;	/* a section of code begins at address 0 */
 	unsigned lost;		/* split units that were asked for and whose .dwo is not there */
@@ -112,7 +115,16 @@ void object_id(object_t *object, char *hex);
  */
 bool debug_try_find(object_t *debug, object_t *object, int own_root, bool with_servers, char *path);
 
-/* Whether there is a full symbol table (.symtab) that is not empty. */
+/*
+ * What .gnu_debugdata of an open object holds, unpacked at the first call: an ELF file with the
+ * symbols of functions that are not exported. NULL: nothing that can be read.
+ */
+Elf *mini_elf(object_t *object);
+
+/* Releases what mini_elf() holds. */
+void mini_close(object_t *object);
+
+/* Whether a full symbol table (.symtab) that is not empty is there, or in .gnu_debugdata. */
 bool symbols_has_table(object_t *object);
 
 /*

@@ -130,14 +130,13 @@ label_visit(search_t *s, const GElf_Sym *symbol, const choice_t *choice) {
 
 /* Calls the visitor for each defined symbol with a name; clears the Thumb bit of its address. */
 static void
-table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_t *s,
-    visit_t *visit) {
+table_visit(Elf *file, Elf_Scn *section, const GElf_Shdr *header, search_t *s, visit_t *visit) {
 	GElf_Ehdr elf;
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t count = header->sh_entsize != 0 && data != NULL ? data->d_size / header->sh_entsize : 0;
 	GElf_Sym symbol;
 
-	if (gelf_getehdr(object->elf, &elf) == NULL)
+	if (gelf_getehdr(file, &elf) == NULL)
 		return;
 	for (size_t i = 0; i < count && i < INT32_MAX && gelf_getsym(data, (int)i, &symbol) != NULL;
 	    i++) {
@@ -147,20 +146,40 @@ table_visit(object_t *object, Elf_Scn *section, const GElf_Shdr *header, search_
 
 		if (symbol.st_shndx == SHN_UNDEF)
 			continue;
-		choice.name = elf_strptr(object->elf, header->sh_link, symbol.st_name);
+		choice.name = elf_strptr(file, header->sh_link, symbol.st_name);
 		if (choice.name != NULL && choice.name[0] != '\0')
 			visit(s, &symbol, &choice);
 	}
 }
 
 static void
-tables_visit(object_t *object, GElf_Word type, search_t *s, visit_t *visit) {
+tables_visit(Elf *elf, GElf_Word type, search_t *s, visit_t *visit) {
 	GElf_Shdr header;
 
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
 		if (gelf_getshdr(section, &header) != NULL && header.sh_type == type)
-			table_visit(object, section, &header, s, visit);
+			table_visit(elf, section, &header, s, visit);
 	}
+}
+
+static bool
+has_symtab(Elf *elf) {
+	GElf_Shdr header;
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section)) != NULL;) {
+		if (gelf_getshdr(section, &header) != NULL && header.sh_type == SHT_SYMTAB
+		    && header.sh_size != 0)
+			return true;
+	}
+	return false;
+}
+
+/* The file that has the tables of a type: .symtab may be in .gnu_debugdata. */
+static Elf *
+elf_of(object_t *object, GElf_Word type) {
+	Elf *mini = type == SHT_SYMTAB && !has_symtab(object->elf) ? mini_elf(object) : NULL;
+
+	return mini != NULL ? mini : object->elf;
 }
 
 /* ---- searches ---- */
@@ -216,7 +235,7 @@ search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addr
 		if (is_label)
 			sections_set(object, &s);
 		if (s.count > 0)
-			tables_visit(object, type, &s, is_label ? label_visit : function_visit);
+			tables_visit(elf_of(object, type), type, &s, is_label ? label_visit : function_visit);
 		for (size_t i = 0; i < s.count; i++) {
 			if (!is_label || best[i].size == 0)
 				names[place[i]] = best[i].name;
@@ -230,14 +249,7 @@ search_run(object_t *object, GElf_Word type, bool is_label, const uint64_t *addr
 
 bool
 symbols_has_table(object_t *object) {
-	GElf_Shdr header;
-
-	for (Elf_Scn *section = NULL; (section = elf_nextscn(object->elf, section)) != NULL;) {
-		if (gelf_getshdr(section, &header) != NULL && header.sh_type == SHT_SYMTAB
-		    && header.sh_size != 0)
-			return true;
-	}
-	return false;
+	return has_symtab(elf_of(object, SHT_SYMTAB));
 }
 
 bool

@@ -22,6 +22,7 @@
 #include "prof/sites/prof_opt.h"
 #include "util/assert.h"
 #include "util/fmt.h"
+#include "util/fxp.h"
 #include "util/hash.h"
 
 WEAK EXPORT EARLY_DATA const char *je_malloc_conf;
@@ -156,17 +157,11 @@ conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 	return buf;
 }
 
-/* is_open: the row has no upper limit. */
 static void
-conf_hint_range(const conf_row_t *row, bool is_open) {
-	const char *units = (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "";
-	if (is_open) {
-		malloc_printf("<jemalloc>: Hint: %s takes a number, at least %lld%s.\n", row->key,
-		    (long long)row->min, units);
-	} else {
-		malloc_printf("<jemalloc>: Hint: %s takes a number, %lld to %llu%s.\n", row->key,
-		    (long long)row->min, (unsigned long long)row->max, units);
-	}
+conf_hint_range(const conf_row_t *row) {
+	malloc_printf("<jemalloc>: Hint: %s takes a number, %lld to %llu%s.\n", row->key,
+	    (long long)row->min, (unsigned long long)row->max,
+	    (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "");
 }
 
 static void
@@ -198,18 +193,17 @@ conf_hint_value(const conf_row_t *row) {
 		return;
 	case CONF_SSIZE:
 	case CONF_I64:
-		conf_hint_range(row, row->max == INT64_MAX);
-		return;
 	case CONF_UNSIGNED:
 	case CONF_SIZE:
 	case CONF_U64:
 		if ((row->flags & CONF_OCTAL) != 0) {
 			break;
 		}
-		conf_hint_range(row, row->max >= INT64_MAX);
+		conf_hint_range(row);
 		return;
 	case CONF_FXP:
-		malloc_printf("<jemalloc>: Hint: %s takes a decimal number.\n", row->key);
+		malloc_printf("<jemalloc>: Hint: %s takes a decimal number, 0 to %llu.\n", row->key,
+		    (unsigned long long)(row->max / FXP_INIT_INT(1)));
 		return;
 	case CONF_LETTERS:
 	case CONF_CUSTOM:

@@ -27,12 +27,14 @@ for bad in "--push ftp://x" "--push http://" "--push http://a:b" "--push http://
 	"$AGENT" $bad 2>bad.err
 	is $? 2 "$bad is refused"
 done
-for file in / /dev/null; do
+for file in / /dev/null /proc/self/environ; do
 	"$AGENT" --push http://a --push-ca $file >out 2>&1
 	is "$? $(cat out)" "2 jeprofd: --push-ca: \"$file\" is no file that can be used here" "authorities in $file"
 done
 "$AGENT" --push-interval 10ms >out 2>&1
 is "$(cat out)" 'jeprofd: --push-interval: "10ms" is no time (30s), which may be from 1s to 24h' "a time out of the limits, which are told with their units"
+"$AGENT" --push-interval "$(printf '%05000d' 0)" >out 2>&1
+has "$(cat out)" '..." is no time (30s), which may be from 1s to 24h' "a long value does not hide them"
 
 # ---- what it sends
 receiver good 200

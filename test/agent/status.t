@@ -537,6 +537,9 @@ done
 printf 'short\n' >token
 "$AGENT" --token-file token 2>words.err
 is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has less than 8 bytes" "a short token"
+mkfifo unwritten
+timeout 60 "$AGENT" --token-file unwritten 2>words.err
+is "$? $(cat words.err)" "1 jeprofd: --token-file: unwritten: nothing came out of it, so nobody may be writing it" "a pipe that nobody writes"
 echo "$long" >token
 "$AGENT" --token-file token 2>words.err
 is "$? $(cat words.err)" "1 jeprofd: --token-file: token: the token has more than 510 bytes" "a long token is not cut"

@@ -34,8 +34,17 @@ like($out, qr/^jeprof 5\.3\.1/, '--version');
 	like($err, qr/jeprofctl, which is not there/, 'and said');
 	chdir $dir;
 	spew("$dir/dump", slurp($dump));
-	($code, $out) = jeprof('dump', '--text');
+	($code, $out, $err) = jeprof('dump', '--text');
 	like($out, qr/^Total: 4\.5 MB/, 'a file named as a verb is a file');
+	like($err, qr/^jeprof: the file dump in this directory is meant, not the verb/, 'and said');
+	($code, $out, $err) = jeprof('tpo', 'dump');
+	is("$code $err", "1 jeprof: tpo: no such file, and no verb (jeprof --help)\n", 'a verb that there is not');
+	is((jeprof('help'))[1], (jeprof('--help'))[1], 'help is --help');
+	like((jeprof('top', $^X))[2], qr{ program \Q$^X\E; this makes one: \S+ run \Q$^X\E$}m, 'a program alone: what makes a profile of it');
+	mkdir 'top';
+	($code, $out, $err) = jeprof('top', 'dump');
+	like($out, qr/ live /, 'a directory of that name is none') or diag $err;
+	rmdir 'top';
 	rename "$dir/dump", "$dir/ev\e[31m.heap";
 	($code, $out, $err) = jeprof("$dir/ev\e[31m.heap", '--text');
 	like($err, qr/^Using local file .*ev\?\[31m\.heap\.$/m,

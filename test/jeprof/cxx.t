@@ -74,6 +74,8 @@ my %want = (
 	'_ZSt7forwardIMSt6threadFvvEEOT_RNSt16remove_referenceIS3_E4typeE' => 'std::forward',
 	'_ZSt7forwardIRA2_KcEOT_RNSt16remove_referenceIS3_E4typeE' => 'std::forward',
 	'_ZZ5retftIiEPFT_lES0_ENKUlvE_clEv' => 'retft::{lambda#1}::operator()',
+	'_ZN3app5NamedIXtlNS_3StrEtlA8_cLc97ELc98ELc99EEEEE3runEv' => 'app::Named::run',
+	'_ZN3app2ptIXtlNS_1PELi1ELin2EEES1_EEvT0_' => 'app::pt',
 	'_Z10make_constIiEN3lib6constaEv' => 'make_const', '_Zbroken' => '_Zbroken', '_ZN3' => '_ZN3',
 	'_ZN99xE' => '_ZN99xE', '_Z' => '_Z');
 my @names = sort keys %want;
@@ -122,6 +124,7 @@ my %both = (
 	'bool operator< <int>(C<int>)' => 'operator<',
 	'S::operator void (*)(int)()' => 'S::operator void', 'h(void (*)(int), int (&) [3])' => 'h',
 	'long operator"" _kb(unsigned long long)' => 'operator"" _kb', 'T& S::operator,(int)' => 'S::operator,',
+	'decltype ((new int (f<int>(int)) [3]{1}))' => 'decltype ((new int (f<int>(int)) [3]{1}))',
 	'a->b' => 'a->b', '<unfinished' => '<unfinished', '<a>' => '<a>', '<b>.cold' => '<b>', '<a as b>x::y' => 'x::y',
 	'main.(*Pool).grow' => 'main.(*Pool).grow', 'net/http.(*conn).serve.func1' => 'net/http.(*conn).serve.func1',
 	'foo.isra.0.constprop.1' => 'foo', 'foo.cold' => 'foo',

@@ -63,6 +63,16 @@ is(join(' ', glob '*.heap'), '', 'and leaves no file');
 ($code, $out) = jeprof('live', '--once', '--interval=500ms', '--rate=4K', '-n', 1, '-p', $pid);
 like($out, qr/^serve $pid: own session, a sample for each 4\.0K, .*\nallocated \S+, \+\S+, \+\S+\/min; resident /, 'live --once: the head');
 like($out, qr/^ +live +growth\* .*\n.* grow_keep < main\n/m, 'the table');
+# A process that cannot read its RSS, as below a root without /proc, writes 0.
+{
+	my $place = "$dir/blind";
+	mkdir $place;
+	spew("$place/jeprof", slurp($jeprof));
+	spew("$place/jeprofctl", "#!/bin/sh\n'$ctl' \"\$@\" | $^X -pe 's/^(# jemalloc\\.rss=)(\\d+)/\$1 . \"0\" x length \$2/e'\n");
+	chmod 0755, "$place/jeprofctl";
+	my ($blind_code, $blind) = run($^X, "$place/jeprof", 'live', '--once', '--interval=500ms', '--rate=4K', $pid);
+	like($blind, qr/; resident \S+, RSS -$/m, 'an RSS that is not known is no 0') or diag $blind;
+}
 # A session that is started would end by itself, but later than the second profile.
 {
 	my $place = "$dir/beside";

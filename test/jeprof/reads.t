@@ -5,6 +5,7 @@
 BEGIN { require Cwd; require((Cwd::abs_path(__FILE__) =~ s{[^/]*$}{}r) . 'common.pl') }
 use strict;
 use warnings;
+use Socket ();
 no warnings 'portable';
 use JSON::PP ();
 our ($dir, $jeprof, $source);
@@ -98,9 +99,11 @@ for my $case (['T::operator--(int)', 'T::operator--'], ['operator--', 'operator-
 	is((jeprof('--collapsed', 'again'))[1], $line, 'and of ours');
 }
 SKIP: {
-	skip 'no gzip', 1 unless which('gzip');
+	skip 'no gzip', 2 unless which('gzip');
 	system('gzip', '-kf', 'ours.heap');
 	is(rows('ours.heap.gz'), $want, 'gzipped');
+	my ($code, $out) = run('sh', '-c', '(ulimit -f 0; exec "$@") 2>&1 | cat', 'sh', $^X, $jeprof, 'top', 'ours.heap.gz');
+	like($out, qr/cache/, 'where no file can be written: no temporary one is needed') or diag $out;
 }
 for my $case (['xz', 'xz'], ['zstd', 'zst']) {
 	my ($program, $suffix) = @$case;
@@ -240,5 +243,18 @@ for my $verb (['top'], ['ls'], ['export', '--to', 'collapsed'], ['symbolize'], [
 	like($out, $verb->[0] eq 'ls' ? qr/^ .*fifo$/m : qr/cache/, 'and all of it');
 	unlink 'fifo';
 }
+# A fifo that nobody writes, a socket and the like do not hold the command.
+POSIX::mkfifo('fifo', 0600);
+socket my $socket, Socket::PF_UNIX(), Socket::SOCK_STREAM(), 0;
+bind $socket, Socket::pack_sockaddr_un('socket');
+for my $case (['top', 'fifo', 'nobody writes this pipe'], ['open', 'fifo', 'is no regular file'],
+	['top', 'socket', 'is a socket'], ['open', 'socket', 'is a socket'], ['ls', '.', 'is a directory']) {
+	my ($code, $out, $err) = run('timeout', 60, $^X, $jeprof, @$case[0, 1]);
+	is("$code $err", "1 jeprof: $case->[1]: $case->[2]\n", "@$case[0, 1]: ends and says why");
+}
+rename 'fifo', 'fifo.html';
+is((run('timeout', 60, $^X, $jeprof, 'open'))[0], 2, 'open does not look into a fifo');
+my @late = run('bash', '-c', "$^X '$jeprof' top <(sleep 1; cat '$ours')");
+like("@late[0, 1]", qr/^0 .*cache/s, 'a pipe of the shell is waited for');
 chdir $source;
 done_testing();

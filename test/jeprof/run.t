@@ -57,6 +57,12 @@ is(sprintf('%o', (stat $own)[2] & 07777), '700', 'the profiles are ours alone');
 my ($top) = $err =~ / top (\S+)/;
 like((jeprof('top', $top))[1], qr/ hold +main\n/, 'and can be read');
 
+{
+	local $ENV{TMPDIR} = '/proc'; # a directory where none can be made
+	$err = (jeprof('run', '-o', 'elsewhere.html', $app, 0, 0))[2];
+	like($err, qr{profiles in /tmp/jeprof\.app\.}, 'no directory can be made in TMPDIR: another one');
+	system('rm', '-r', $1) if $err =~ m{profiles in (/tmp/jeprof\.app\.\w+)$}m;
+}
 mkdir "$dir/a b";
 my $link; # to the library, beside those of other tests that run now
 {
@@ -168,11 +174,19 @@ my $static = system('gcc', '-static', '-o', 'static', 'app.c', '-w') == 0;
 spew('other', slurp(which('sh')) =~ s/\A(.{18})../$1\x28\0/sr);
 chmod 0755, 'other';
 spew('plain', 'no program');
+spew('orphan', "#!/no/such/shell\n");
+chmod 0755, 'orphan';
+mkdir 'tmp';
+mkdir 'tmp/inner';
 my $debian =
     (grep { -e && slurp($_) !~ /prof_final_signals/ } glob '/usr/lib/*/libjemalloc.so.2')[0];
 for my $case ([[], 2, qr/run takes a command/],
 	[['nonesuch'], 127, qr/^jeprof: nonesuch: no such program$/],
 	[['./plain'], 126, qr/not a program/],
+	[['orphan'], 127, qr{^jeprof: orphan: no such program; \./orphan is one$}],
+	[['inner'], 127, qr/^jeprof: inner: no such program$/],
+	[[''], 127, qr/^jeprof: '': no name of a program$/],
+	[['./orphan'], 127, qr{^jeprof: \./orphan: its interpreter or loader is not there$}],
 	[['--thread=*', $app], 2, qr/all threads are shown here, or one/],
 	(map { [["--rate=$_", $app], 2, qr/^jeprof: --rate takes a size as 64K, 1\.5M, 1 or more and below 2\^63; '$_' is none$/] } 'x', 0, '9223372036854775808', '18446744073709551616', '9999999999999G'), [['-o', '-', $app], 2, qr/to a file/],
 	[['-o', 'none/r.html', $app, 0, 0], 1, qr/No such file/],
@@ -180,13 +194,14 @@ for my $case ([[], 2, qr/run takes a command/],
 	$static ? [['./static', 0, 0], 1, qr/a static program: nothing can be preloaded/] : (),
 	$debian ? [["--lib=$debian", $app], 1, qr/not this library/] : ()) {
 	my ($arguments, $want, $why) = @$case;
+	local @ENV{qw(TMPDIR PATH)} = ("$dir/tmp", "$dir/tmp:$ENV{PATH}"); # "inner" is a directory there
 	($code, $out, $err) = jeprof(@run, @$arguments);
 	if (!defined $want) { is($code, 7, 'as before'); next }
 	is("$code|$out", "$want|", "run @$arguments: exit $want, nothing is run") or diag $err;
 	like($err, qr/\A[^\n]*\n\z/, 'one line');
 	like($err, $why, 'that says why');
 }
-is(join(' ', glob('none* *.part'), defined $link ? grep { -l } glob "$link/libjemalloc.so.2" : 'no link was told'), '', 'nothing is left');
+is(join(' ', glob('none* *.part tmp/jeprof.orphan*'), defined $link ? grep { -l } glob "$link/libjemalloc.so.2" : 'no link was told'), '', 'nothing is left');
 
 # A program for musl: only a library that is linked with musl can be preloaded, by the name of its
 # libc. The loader of this program is nowhere, so it does not start.
@@ -199,7 +214,7 @@ for my $libc ('libc.so.6', 'libc.musl-x86_64.so.1', 'ld-musl-aarch64.so.1', 'lib
 	system('gcc', 'main.c', '-o', 'for_musl', '-Wl,--dynamic-linker,/nonexistent/ld-musl-any.so.1');
 	($code, $out, $err) = jeprof('run', '--lib=./libjemalloc_here.so', './for_musl');
 	my $want = $libc eq 'libc.so.6' ? qr/^jeprof: \S+: made for the C library musl, which cannot load/
-	    : qr/^jeprof: \S+: No such file/;
+	    : qr/^jeprof: \S+: its interpreter or loader is not there/;
 	like($err, $want, "run: a program for musl, a library for $libc");
 }
 

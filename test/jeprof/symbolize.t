@@ -201,6 +201,37 @@ for my $compiler (qw(gcc clang)) {
 	}
 }
 
+# A stripped object with its functions in .gnu_debugdata, as Fedora makes them: jeprof and jeprofd name
+# what is not exported, from there, and what is, from .dynsym.
+SKIP: {
+	skip 'no xz or objcopy', 6 unless which('xz') && which('objcopy');
+	spew("$dir/mini.c", "__attribute__((noinline)) static int hidden(int n) { return n * 3; }\n"
+		    . "int shown_one(int n) { return hidden(n) + hidden(n + 1); }\n");
+	my $so = "$dir/mini.so";
+	run(qw(gcc -O0 -fPIC -shared -o), $so, "$dir/mini.c");
+	my %at = map { /^([0-9a-f]+) [tT] (hidden|shown_one)$/ ? ($2, hex $1) : () } split /\n/, `nm $so`;
+	spew("$dir/keep", "hidden\n");
+	run(qw(objcopy --only-keep-debug), $so, "$dir/mini.debug");
+	run('objcopy', '-S', "--keep-symbols=$dir/keep", "$dir/mini.debug", "$dir/mini.elf");
+	run('xz', '-k', "$dir/mini.elf");
+	run('strip', '--strip-all', $so);
+	run('objcopy', '--add-section', ".gnu_debugdata=$dir/mini.elf.xz", $so);
+	is(`nm $so 2>&1` =~ /hidden/ ? 'not stripped' : 'stripped', 'stripped', 'the object has no symbol table');
+	my $name = table_names($so, map { $_ + 4 } @at{qw(hidden shown_one)});
+	is_deeply([map { $name->{ $at{$_} + 4 } } qw(hidden shown_one)], [qw(hidden shown_one)], 'the table of jeprofd');
+	my $start = 0x7f0000000000;
+	my $dump = our_dump("$dir/mini.heap", stacks => [map { [[$start + $_ + 5], 1, 4096] } @at{qw(hidden shown_one)}],
+		modules => [[$start, $start + 0x8000, $start, '-', $so]]);
+	my ($mini_code, $mini_out, $mini_err) = jeprof('top', $dump);
+	like($mini_out, qr/ hidden$/m, 'jeprof: what is not exported') or diag $mini_out, $mini_err;
+	like($mini_out, qr/ shown_one$/m, 'and what is');
+	is($mini_code, 0, 'nothing is missing') or diag $mini_err;
+	my $packed = "$dir/mini.jepack";
+	jeprof('pack', $dump, '-o', $packed);
+	unlink $so;
+	like((jeprof('top', $packed))[1], qr/ hidden$/m, 'a pack keeps them');
+}
+
 # jeprof: the same answer by whatever program is there, and it says by which.
 my ($library) = libraries();
 SKIP: {

@@ -74,6 +74,14 @@ for my $case (@verbs) {
 	    unless $name eq 'pack';
 	is(join(' ', glob '*.part sub/*'), '', "$name: nothing is left");
 }
+POSIX::mkfifo('unread', 0600);
+my @unread = run('timeout', 60, $^X, $jeprof, 'report', $file, '-o', 'unread');
+is("@unread[0, 2]", "1 jeprof: unread: nobody reads this pipe\n", '-o of a fifo that nobody reads: said');
+ok(-p 'unread', 'and it stays');
+my @large = run('sh', '-c', 'ulimit -f 1; exec "$@"', 'sh', $^X, $jeprof, 'report', $file, '-o', 'large.html');
+is("@large[0, 2]", "1 jeprof: large.html: File too large\n", 'a file above the limit of its size: an error');
+is(join(' ', glob 'large* *.part'), '', 'and nothing is left');
+unlink 'unread';
 # What is replaced keeps its mode and its owner.
 for my $mode (0640, 0600, 0666) {
 	my @own = $> == 0 ? (12345, 54321) : ($>, $) + 0);

@@ -165,6 +165,12 @@ gives 0 "dump -o FIFO"
 wait $!
 [ -p fifo ] && cmp want fifo.got
 ok $? "the fifo stays, its reader has all"
+WAIT="--wait 1s" ctl dump "$pid" -o fifo
+gives 1 "dump -o FIFO that nobody reads"
+is "$err" "jeprofctl: fifo: nobody reads this pipe" "and says so"
+ctl dump --core fifo --wait 100ms
+gives 1 "dump --core FIFO that nobody writes"
+is "$err" "jeprofctl: fifo: nothing came out of it, so nobody may be writing it" "and says so"
 mkdir shut
 touch mounted.heap shut/mounted.heap
 cat >mounts <<'EOF'

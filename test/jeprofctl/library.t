@@ -101,6 +101,21 @@ has "$out" '"sample_interval":4096' "status: the rate"
 ctl dump "$pid"
 gives 0 "dump"
 has "$(head -n 1 "$out")" "heap_v2/" "a profile"
+while read -r words; do
+	read -r want
+	# shellcheck disable=SC2086
+	ctl set "$pid" $words
+	is "$code $err" "2 jeprofctl: $pid $NAME: $want" "set $words: what the process refuses is told with the value"
+done <<'END'
+--budget 1x
+budget: wants percent of processor time from 0 to 100, such as 0.5, not "1x" of --budget
+--metric all
+highwater_metric: wants allocated, active, resident, rss or cgroup, not "all" of --metric
+budget:-1
+budget: wants percent of processor time from 0 to 100, such as 0.5, not "-1"
+alloc:1M rate:5
+rate:5: unknown option; there are prefix, sample_interval, budget, reset, accum, max_seconds, final, blackbox, blackbox_size, alloc, large, highwater, highwater_step, highwater_metric, time_ms
+END
 ctl dump "$pid" here.heap
 gives 0 "dump to a path"
 [ -s here.heap ]

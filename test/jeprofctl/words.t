@@ -82,6 +82,17 @@ if [ "$(cat /proc/2/comm 2>/dev/null)" = kthreadd ]; then
 	gives 5 "a thread of the kernel"
 	has "$err" "thread of the kernel" "is said to be one"
 fi
+long=$(printf '%05000d' 0)
+for option in --prefix --reset --budget start; do
+	word=$option=
+	[ $option = start ] && word=prefix:
+	ctl start 1 "$word$long"
+	gives 2 "start $word: too long"
+	has "$err" "$option: \"" "and names it"
+	has "$err" ' bytes, and at most 4095 can be used' "and says how long it may be"
+done
+ctl set 1 --rate "$long"
+has "$err" '..." is not a size from 1 to 9223372036854775807' "a long value does not hide the limits"
 ctl dump 1 ""
 gives 2 "dump to an empty name"
 has "$err" "the name of the file is empty" "and said"

@@ -142,6 +142,15 @@ test_messages(void) {
 	contains(said, "\"dirty_decay_ms\"", "also at a malformed pair");
 }
 
+/* What a number may be is told with both limits. */
+static void
+test_limits(void) {
+	parse("prof_sample_interval:0");
+	contains(said, "prof_sample_interval takes a number, 1 to 9223372036854775807, with", "both");
+	parse("prof_budget:101");
+	contains(said, "Hint: prof_budget takes a decimal number, 0 to 100.", "of a decimal too");
+}
+
 /* A prefix that no name could begin with is refused while it is read: the one before stays. */
 static void
 test_prefix(void) {
@@ -212,6 +221,7 @@ test_values(void) {
 	is_uint(opt_prof_dump_mode, 0640, "the process reads its own dumps again (prof_keep)");
 	parse("prof_prefix:%n%s/x");
 	is_str(opt_prof_prefix, "%n%s/x", "a text as it is");
+	test_limits();
 	test_prefix();
 	test_unwinders();
 }

@@ -210,7 +210,7 @@ static const opt_row_t opt_rows[prof_session_noptions] = {
 	    NULL, 0, PROF_BUDGET_MAX},
 	[prof_session_sample_interval] = {"sample_interval: wants a number of bytes from 1 to "
 	    "9223372036854775807", NULL, 1, INT64_MAX},
-	[prof_session_max_seconds] = {"max_seconds: wants a number of seconds, at most 4294967296",
+	[prof_session_max_seconds] = {"max_seconds: wants a number of seconds from 0 to 4294967296",
 	    NULL, 0, MAX_SECONDS_LIMIT},
 	FLAG(prof_session_reset, "reset"),
 	FLAG(prof_session_accum, "accum"),
@@ -551,7 +551,9 @@ session_prepare(const prof_session_opts_t *o, const char **why) {
 	assert(gate_is_entered(tls_get()) && tls_get()->inside > 0);
 	int err = prof_start_now();
 	err = err != 0 ? err : prefix_apply(o);
-	*why = err == EINVAL ? "prefix: is too long for a file name" : "";
+	cassert(PROF_PREFIX_TEXT_MAX == 3984 && PROF_PREFIX_BASE_MAX == 143);
+	*why = err == EINVAL ? "prefix: is too long: it may have 3984 bytes, 143 behind the last slash"
+	    : "";
 	return err;
 }
 

@@ -1,0 +1,33 @@
+/*
+ * Opens inputs that may never come (input.h has the contract). Invariant: open() does not wait, as
+ * it gets O_NONBLOCK; poll() does, with a limit. No state and no locks. Callers: bin/ctl/dump.c
+ * and bin/agent/server.c.
+ */
+#include "client/target.h"
+
+#include "client/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+int
+client_open_input(const char *path, int wait_ms, const char **why) {
+	struct pollfd p = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY),
+	    .events = POLLIN};
+	bool is_own = strncmp(path, "/dev/", 5) == 0; /* /dev/fd/63 has a writer, /dev/tty a user */
+	int n = p.fd >= 0 ? poll(&p, 1, is_own ? -1 : wait_ms) : -1;
+	if (n > 0) {
+		fcntl(p.fd, F_SETFL, O_RDONLY); /* without O_NONBLOCK: a slow writer is waited for */
+		return p.fd;
+	}
+	*why = n == 0 ? "nothing came out of it, so nobody may be writing it"
+	    : errno == ENXIO ? "a socket, or a device that is not there" : strerror(errno);
+	if (p.fd >= 0) {
+		close(p.fd);
+	}
+	return -1;
+}
