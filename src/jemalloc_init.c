@@ -97,6 +97,7 @@ boot_conf(void) {
 static int
 boot_ask(void) {
 	os_ncpus();
+	os_thread_boot();
 	piece_boot();
 	if (opt_hpa) {
 		hpa_sys();

@@ -55,17 +55,24 @@ void os_life_begin(os_life_t *life);
 void os_life_end(os_life_t *life);
 /* Whether the thread has ended while it held it; true once. By one caller at a time. */
 bool os_life_try_see_end(os_life_t *life);
+/* Notes whether the caller, which boots the library, is the process's first thread. */
+void os_thread_boot(void);
 /*
- * Whether the caller is the thread with which the process began or, in a child, that forked; by no
- * system call. False before os_thread_create(), and where os_tid_stored() is not known.
+ * Whether the caller is the thread with which the process began or, in a child, that forked. False
+ * if another thread booted the library and the process has not forked since.
  */
 bool os_thread_is_first(void);
+/*
+ * Whether pthread_create() started the caller, in this process or in an ancestor: its TLS lies
+ * above its stack then. False for all threads if the first one did not boot the library.
+ */
+bool os_thread_is_started(void);
 /*
  * In a process whose first thread has ended: whether another thread is left that os_thread_create()
  * has not made; true if that is not known (no /proc, or a filter of system calls).
  */
 bool os_thread_has_users(void);
-/* In a forked child, where the threads of os_thread_create() do not exist. */
+/* In a forked child, where only the calling thread exists, which is the first one there. */
 void os_threads_in_child(void);
 /* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);
