@@ -38,9 +38,10 @@ mutex_id_assign(void) {
 		id &= ~MUTEX_WAITERS;
 	} while (id == 0);
 	assert((id & MUTEX_WAITERS) == 0);
-	/* A handler may have assigned another number meanwhile; no lock is held by that one now. */
-	tls_get()->lock_id = id;
-	return id;
+	/* A handler may have assigned another number meanwhile: the first one stays. */
+	uint32_t early = 0;
+	return __atomic_compare_exchange_n(&tls_get()->lock_id, &early, id, false, __ATOMIC_RELAXED,
+	    __ATOMIC_RELAXED) ? id : early;
 }
 
 void

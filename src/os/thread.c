@@ -62,39 +62,6 @@ os_thread_restore_signals(const sigset_t *old) {
 	errno = saved;
 }
 
-void
-os_life_begin(os_life_t *life) {
-#ifdef __GLIBC__ /* musl would make a system call in each thread */
-	pthread_mutexattr_t attr;
-	if (!life->is_made) {
-		pthread_mutexattr_init(&attr);
-		pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-		life->is_made = pthread_mutex_init(&life->mtx, &attr) == 0;
-		pthread_mutexattr_destroy(&attr);
-	}
-	life->is_held = life->is_held || (life->is_made && pthread_mutex_lock(&life->mtx) == 0);
-#else
-	life->is_held = false;
-#endif
-}
-
-void
-os_life_end(os_life_t *life) {
-	if (life->is_held) {
-		life->is_held = false;
-		pthread_mutex_unlock(&life->mtx);
-	}
-}
-
-bool
-os_life_try_see_end(os_life_t *life) {
-	int err = life->is_held ? pthread_mutex_trylock(&life->mtx) : EBUSY;
-	if (err == 0 || err == EOWNERDEAD) { /* 0: its thread begins to fork */
-		pthread_mutex_unlock(&life->mtx);
-	}
-	return err == EOWNERDEAD;
-}
-
 static void *
 thread_begin(void *arg) {
 	os_thread_t *t = arg;

@@ -37,24 +37,6 @@ typedef struct {
 int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
-/*
- * Tells whether a thread has ended, also if the thread told nobody: a robust mutex that it holds
- * from os_life_begin() to os_life_end(), and that is marked for it when it ends: by the kernel, or
- * by the C library, before it can be joined and before its stack is used again. A thread that forks
- * does not hold it meanwhile, because a child cannot give it up. All zero: not held. Only with
- * glibc, which has told the kernel of such mutexes when it made the thread; elsewhere it is never
- * held, and no end is seen.
- */
-typedef struct {
-	pthread_mutex_t mtx;
-	bool is_made; /* false if the system has no such mutexes */
-	bool is_held;
-} os_life_t;
-/* In the thread itself; does nothing if that was the last call. */
-void os_life_begin(os_life_t *life);
-void os_life_end(os_life_t *life);
-/* Whether the thread has ended while it held it; true once. By one caller at a time. */
-bool os_life_try_see_end(os_life_t *life);
 /* Notes whether the caller, which boots the library, is the process's first thread. */
 void os_thread_boot(void);
 /*

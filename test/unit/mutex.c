@@ -77,7 +77,7 @@ test_exclusion(int64_t spin) {
 static void
 test_number(void) {
 	uint32_t early = mutex_self(), id = mutex_id_assign();
-	ok(id != early && mutex_self() == id, "the number that came last holds");
+	ok(id == early && mutex_self() == id, "the number that came first stays");
 	mutex_init(&mtx, "test", WITNESS_RANK_OMIT);
 	mutex_lock(&mtx);
 	ok(mutex_is_owner(&mtx), "for the next lock too");
