@@ -39,7 +39,6 @@ static void (*const fork_child[])(void) = {
 void
 jemalloc_prefork(void) {
 	gate_prefork();
-	tsd_prefork();
 	region_prefork();
 	assert(gate_is_closed() || gate_is_entered(tls_get()));
 }

@@ -58,7 +58,7 @@ static EARLY_DATA struct {
 	struct tls_s *booter; /* the thread in boot_all(), compared without the lock; NULL: none */
 	/* The first table is done; stays true. Only the thread that holds mtx reads or writes it. */
 	bool is_serving;
-	bool is_loaded; /* the constructor has run: a request that boots now calls boot_start() */
+	bool is_loaded; /* the constructor has run: who boots now calls boot_start(); under mtx too */
 } boot = {.mtx = MUTEX_INITIALIZER("init", WITNESS_RANK_OMIT)};
 
 static void
@@ -97,6 +97,7 @@ boot_conf(void) {
 static int
 boot_ask(void) {
 	os_ncpus();
+	os_thread_boot();
 	piece_boot();
 	if (opt_hpa) {
 		hpa_sys();
@@ -377,16 +378,20 @@ malloc_boot(void) {
 
 /*
  * Called when the library is loaded. Boots, unless an earlier request did. Keeps the library from
- * being unloaded. If boot failed, the later request that boots calls boot_start().
+ * being unloaded. If boot failed and no request has booted since, the one that does so later calls
+ * boot_start().
  */
 __attribute__((constructor)) static void
 boot_at_load(void) {
-	bool is_booted = malloc_boot() == 0;
+	malloc_boot();
 	sys_module_keep_self();
 	if (config_prof) {
 		prof_backtrace_is_constructed = true;
 	}
+	mutex_lock(&boot.mtx);
 	boot.is_loaded = true;
+	bool is_booted = atomic_load_u8(&boot_state, MO_RELAXED) == boot_done;
+	mutex_unlock(&boot.mtx);
 	if (is_booted) {
 		boot_start();
 	}

@@ -446,7 +446,10 @@ answer_no_mark(job_t *j) {
 	    j->target.name, j->target.pid);
 }
 
-/* Copies the profile that was kept at the mark; the caller frees it. 0, or an answered errno. */
+/*
+ * Copies the profile that was kept at the mark; the caller frees it. 0, or an answered errno. The
+ * table's lock is held for the copy: at most MARK_MOST bytes, 1 to 3 ms.
+ */
 static int
 copy_mark(job_t *j, char **text, size_t *bytes) {
 	table_lock();

@@ -93,7 +93,7 @@ shared_bytes(const arena_t *a, size_t (*region)(void)) {
 }
 
 size_t
-arena_own_resident(arena_t *a) {
+arena_metadata_resident(arena_t *a) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
 	return base.resident + shared_bytes(a, region_resident);
@@ -104,7 +104,7 @@ arena_resident(arena_t *a) {
 	size_t pages = pac_nactive(&a->pac) + pac_ndirty(&a->pac)
 	    + pac_hpa_nidle(&a->pac);
 	pages -= min_zu(holes_npages(a), pages);
-	return arena_own_resident(a) + (pages << LG_PAGE);
+	return arena_metadata_resident(a) + (pages << LG_PAGE);
 }
 
 size_t

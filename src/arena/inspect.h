@@ -35,13 +35,13 @@ size_t arena_cached_bytes(arena_t *arena);
  */
 void arena_stats_merge(arena_t *arena, arena_stats_t *out);
 /*
- * arena_own_resident(), arena_resident(), arena_mapped() and arena_metadata() are of this arena
- * only, not of its hidden one. In arena 0 they include the metadata that all arenas share: the page
- * map, freepool, and the tables of the profiler. They take the lock of the arena's base, in arena 0
- * also that of freepool, and there arena_mapped() also that of meta/region.
+ * arena_metadata_resident(), arena_resident(), arena_mapped() and arena_metadata() are of this
+ * arena only, not of its hidden one. In arena 0 they include the metadata that all arenas share:
+ * the page map, freepool, and the tables of the profiler. They take the lock of the arena's base,
+ * in arena 0 also that of freepool, and there arena_mapped() also that of meta/region.
  */
 /* Bytes of metadata (what the library needs for its own work) that are in memory. */
-size_t arena_own_resident(arena_t *arena);
+size_t arena_metadata_resident(arena_t *arena);
 /* Bytes that may be in memory, metadata included, muzzy pages and holes (holes.h) not. */
 size_t arena_resident(arena_t *arena);
 /* Bytes of mapped address space, metadata included, retained extents and guard pages not. */

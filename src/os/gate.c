@@ -18,6 +18,8 @@
  */
 #include "os/gate.h"
 
+#include "os/sys.h"
+#include "os/thread.h"
 #include "os/witness.h"
 
 atomic_p_t gate_forker;
@@ -271,15 +273,27 @@ gate_unlink(gate_link_t *link) {
 }
 
 /*
+ * Whether the words of the link's thread are gone, unmapped or in use for something else: it has
+ * ended. As long as nobody has used them again they are those of a thread that is idle outside.
+ * The answer is of now: who ends so while a walk looks at it may unmap what the walk reads.
+ */
+static bool
+gate_has_ended(const gate_link_t *l) {
+	const uint32_t *id = &l->tls->lock_id;
+	return (l->tls != tls_get() && sys_is_unmapped(id))
+	    || __atomic_load_n(id, __ATOMIC_RELAXED) != l->lock_id;
+}
+
+/*
  * The first link from l on whose thread has not ended; every walk of the list takes it. The links
  * from l to it are moved to the absent ones: their threads have ended without gate_unregister(),
  * since they were registered after the last call of their keys' destructors, or belong to the C
- * library of another namespace of the loader, which has other keys. Their words may be unmapped.
+ * library of another namespace of the loader, which has other keys.
  */
 static gate_link_t *
 gate_living(gate_link_t *l) {
 	mutex_assert_owner(&gate.mtx);
-	while (l != NULL && unlikely(os_life_try_see_end(&l->life))) {
+	while (l != NULL && unlikely(gate_has_ended(l))) {
 		gate_link_t *next = l->next;
 		gate_unlink(l);
 		l->tls = NULL;
@@ -293,9 +307,9 @@ gate_living(gate_link_t *l) {
 void
 gate_register(struct tls_s *t, gate_link_t *link) {
 	assert(t->gate_depth > 0 && (t->gate & GATE_REGISTERED) == 0);
-	os_life_begin(&link->life);
 	mutex_lock(&gate.mtx);
 	link->tls = t;
+	link->lock_id = mutex_self();
 	gate_link(link, gate_living(gate.threads)); /* which lets none pile up */
 	/* Marked before it is removed from n_unlisted, so that it is never seen outside in between. */
 	__atomic_store_n(&t->gate, t->gate | GATE_REGISTERED | GATE_INSIDE, __ATOMIC_SEQ_CST);
@@ -313,7 +327,6 @@ gate_unregister(struct tls_s *t, gate_link_t *link) {
 	__atomic_store_n(&t->gate, t->gate & ~(uint32_t)(GATE_REGISTERED | GATE_INSIDE),
 	    __ATOMIC_SEQ_CST);
 	mutex_unlock(&gate.mtx);
-	os_life_end(&link->life);
 }
 
 void

@@ -17,7 +17,6 @@
 #define OS_GATE_H
 
 #include "os/mutex.h"
-#include "os/thread.h"
 #include "os/tls.h"
 #include "util/atomic.h"
 
@@ -200,7 +199,7 @@ typedef struct gate_link_s {
 	struct gate_link_s *next;
 	struct gate_link_s **from; /* the pointer that points to this link: the list's head or a next */
 	struct tls_s *tls;
-	os_life_t life;    /* of the thread */
+	uint32_t lock_id; /* the thread's: tls->lock_id is another one if the thread has ended */
 } gate_link_t;
 
 /*
@@ -253,9 +252,9 @@ void gate_unwatch(void);
 
 /*
  * Whether there are links of absent threads: those of the ancestors of a forked child, which do not
- * exist here, and those that ended without gate_unregister(), which walks of the list find
- * (os_life_t). gate_take_absent() takes one of them, or returns NULL if there is none; it
- * is called inside the gate. Of the link's members only `tls` is valid: NULL for the latter.
+ * exist here, and those that ended without gate_unregister(), which walks of the list find.
+ * gate_take_absent() takes one of them, or returns NULL if there is none; it is called inside the
+ * gate. Of the link's members only `tls` is valid: NULL for the latter.
  */
 bool gate_has_absent(void);
 gate_link_t *gate_take_absent(void);

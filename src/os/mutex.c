@@ -23,10 +23,11 @@ static struct {
 	/* The last number assigned to a thread as a lock owner. */
 	atomic_u32_t next_id;
 	/*
-	 * Owners with a number up to this one do not exist in this process, except the thread that
-	 * called mutex_disown(). 0: all exist.
+	 * Owners with a number up to this one do not exist in this process, except `survivor`, the
+	 * thread that called mutex_disown(). 0: all exist.
 	 */
 	atomic_u32_t last_absent;
+	uint32_t survivor; /* written before last_absent; 0: it had no number then */
 } mutex_state;
 
 uint32_t
@@ -37,9 +38,10 @@ mutex_id_assign(void) {
 		id &= ~MUTEX_WAITERS;
 	} while (id == 0);
 	assert((id & MUTEX_WAITERS) == 0);
-	/* A handler may have assigned another number meanwhile; no lock is held by that one now. */
-	tls_get()->lock_id = id;
-	return id;
+	/* A handler may have assigned another number meanwhile: the first one stays. */
+	uint32_t early = 0;
+	return __atomic_compare_exchange_n(&tls_get()->lock_id, &early, id, false, __ATOMIC_RELAXED,
+	    __ATOMIC_RELAXED) ? id : early;
 }
 
 void
@@ -47,12 +49,12 @@ mutex_wake(mutex_t *m) {
 	os_word_wake(&m->word, 1);
 }
 
-/* Whether a word names an owner that does not exist in this process. `me` does exist. */
+/* Whether a word names an owner that does not exist in this process. */
 static bool
-is_owner_absent(uint32_t word, uint32_t me) {
+is_owner_absent(uint32_t word) {
 	uint32_t owner = word & ~MUTEX_WAITERS;
 	return unlikely(owner != 0 && owner <= atomic_load_u32(&mutex_state.last_absent, MO_RELAXED))
-	    && owner != me;
+	    && owner != mutex_state.survivor;
 }
 
 /*
@@ -71,7 +73,7 @@ mutex_try_spin(mutex_t *m, uint32_t me) {
 		if (seen == 0 && mutex_try_word(m, me)) {
 			return true;
 		}
-		if (is_owner_absent(seen, me)) {
+		if (is_owner_absent(seen)) {
 			return false;
 		}
 	}
@@ -83,7 +85,7 @@ static void
 sleep_until_got(mutex_t *m, uint32_t me) {
 	for (;;) {
 		uint32_t seen = atomic_load_u32(&m->word, MO_RELAXED);
-		bool is_free = seen == 0 || is_owner_absent(seen, me);
+		bool is_free = seen == 0 || is_owner_absent(seen);
 		uint32_t want = (is_free ? me : seen) | MUTEX_WAITERS;
 		/*
 		 * A thread never waits for a mutex that it holds itself; debug builds check that in
@@ -186,6 +188,7 @@ mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
 
 void
 mutex_disown(void) {
+	mutex_state.survivor = tls_get()->lock_id;
 	atomic_store_u32(&mutex_state.last_absent,
 	    atomic_load_u32(&mutex_state.next_id, MO_RELAXED), MO_RELAXED);
 }

@@ -38,6 +38,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
 #endif
+#ifndef MADV_COLD
+#define MADV_COLD 20 /* Linux 5.4 */
+#endif
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -348,11 +351,23 @@ pages_map_file(int fd, size_t size) {
 	return to;
 }
 
+/*
+ * Moves as try_move() does, but `from` stays mapped; EINVAL if it is locked (mlock(2), or since
+ * mlockall(2)), which the kernel says by refusing an advice: of such a range it would count the
+ * bytes that have been moved for ever, until no more memory can be mapped under RLIMIT_MEMLOCK. The
+ * advice is about the last page, which is the least likely to be a part of a huge one.
+ */
+static int
+try_move_and_stay(char *from, size_t size, int flags, void *to, void **at) {
+	int err = os_madvise(from + size - PAGE, PAGE, MADV_COLD);
+	return err == EINVAL ? err : try_move(from, size, size, flags | MREMAP_DONTUNMAP, to, at);
+}
+
 int
 pages_move_bytes(void *from, size_t size, void *to, bool may_go) {
 	void *at;
 	assert(is_range(from, size) && is_range(to, size));
-	int err = try_move(from, size, size, MREMAP_FIXED | MREMAP_DONTUNMAP, to, &at);
+	int err = try_move_and_stay(from, size, MREMAP_FIXED, to, &at);
 	return err != 0 && may_go ? pages_move_over(from, size, to, size) : err;
 }
 
@@ -360,7 +375,7 @@ void *
 pages_move_out(void *from, size_t size) {
 	void *at;
 	assert(is_range(from, size));
-	return try_move(from, size, size, MREMAP_DONTUNMAP, NULL, &at) == 0 ? at : NULL;
+	return try_move_and_stay(from, size, 0, NULL, &at) == 0 ? at : NULL;
 }
 
 int

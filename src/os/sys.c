@@ -471,23 +471,34 @@ sys_random(void) {
 }
 
 /*
- * Asks by a futex call that reads a word of each page to compare it. The call is told to wake no
- * thread and to move no waiting thread to another futex, so it has no other effect. EAGAIN means
- * that the word is not 0. After another error, as of a filter of system calls, nothing is known.
+ * 0 if the word at p can be read, EFAULT if not. Asks by a futex call that reads the word to
+ * compare it. The call is told to wake no thread and to move no waiting thread to another futex, so
+ * it has no other effect. After another error, as of a filter of system calls, nothing is known.
  */
+static int
+ask_word(uintptr_t p) {
+	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
+	int saved = errno;
+	int err = sys_call(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) == 0 ? 0 : errno;
+	errno = saved;
+	return err == EAGAIN ? 0 : err; /* EAGAIN: the word is not 0 */
+}
+
+bool
+sys_is_unmapped(const uint32_t *word) {
+	return ask_word((uintptr_t)word) == EFAULT;
+}
+
 bool
 sys_is_readable(const void *addr, size_t size) {
-	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
 	assert(size > 0);
-	int saved = errno;
 	uintptr_t p = align_down((uintptr_t)addr, os_page_size);
 	uintptr_t end = align_up((uintptr_t)addr + size, os_page_size);
 	/* Page 0 counts as unreadable; end is 0 or smaller if the range wraps around. */
 	bool is_ok = p != 0 && end > p;
 	for (; is_ok && p < end; p += os_page_size) {
-		is_ok = sys_call(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) == 0 || errno == EAGAIN;
+		is_ok = ask_word(p) == 0;
 	}
-	errno = saved;
 	return is_ok;
 }
 

@@ -176,6 +176,8 @@ uint64_t sys_random(void);
  * wraps around, and where a filter refuses the question.
  */
 bool sys_is_readable(const void *addr, size_t size);
+/* Whether the kernel says that this word cannot be read; false where a filter refuses to ask. */
+bool sys_is_unmapped(const uint32_t *word);
 /*
  * Copies memory of this process that may be unmapped; size > 0. Returns false if not all of it can
  * be read; `to` is unchanged then. The memory is tested and then read, because a filter may forbid

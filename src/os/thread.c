@@ -2,7 +2,7 @@
  * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
  * contract and the callers. System calls replace the C library's functions that allocate or do not
  * exist everywhere. Invariant: each function preserves errno. No lock; the only state is the number
- * of processors, which is learned once, and that of the library's threads.
+ * of processors, which is learned once, that of the library's threads, and who is the first thread.
  */
 #include "os/thread.h"
 
@@ -17,6 +17,7 @@
 #include "os/nstime.h"
 #include "os/sys.h"
 #include "os/sys_call.h"
+#include "os/tls.h"
 #include "util/assert.h"
 #include "util/bits.h"
 
@@ -39,8 +40,11 @@ cassert(sizeof(atomic_u32_t) == 4 && _Alignof(atomic_u32_t) == 4);
 
 /* Threads of os_thread_create() that run. */
 static atomic_u32_t n_own;
-/* The id of the first thread, once os_thread_create() was called in this process; else 0. */
-static atomic_u32_t first_id;
+/*
+ * The TLS words of the thread with which this process began, and of that with which it or the
+ * ancestor that booted the library began. NULL: not known. Written at boot and in a forked child.
+ */
+static const struct tls_s *first, *root;
 
 void
 os_thread_block_all_signals(sigset_t *old) {
@@ -56,39 +60,6 @@ os_thread_restore_signals(const sigset_t *old) {
 	int saved = errno;
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 	errno = saved;
-}
-
-void
-os_life_begin(os_life_t *life) {
-#ifdef __GLIBC__ /* musl would make a system call in each thread */
-	pthread_mutexattr_t attr;
-	if (!life->is_made) {
-		pthread_mutexattr_init(&attr);
-		pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-		life->is_made = pthread_mutex_init(&life->mtx, &attr) == 0;
-		pthread_mutexattr_destroy(&attr);
-	}
-	life->is_held = life->is_held || (life->is_made && pthread_mutex_lock(&life->mtx) == 0);
-#else
-	life->is_held = false;
-#endif
-}
-
-void
-os_life_end(os_life_t *life) {
-	if (life->is_held) {
-		life->is_held = false;
-		pthread_mutex_unlock(&life->mtx);
-	}
-}
-
-bool
-os_life_try_see_end(os_life_t *life) {
-	int err = life->is_held ? pthread_mutex_trylock(&life->mtx) : EBUSY;
-	if (err == 0 || err == EOWNERDEAD) { /* 0: its thread begins to fork */
-		pthread_mutex_unlock(&life->mtx);
-	}
-	return err == EOWNERDEAD;
 }
 
 static void *
@@ -114,7 +85,6 @@ os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *ar
 	t->fn = fn;
 	t->arg = arg;
 	atomic_store_u32(&t->has_begun, 0, MO_RELAXED);
-	atomic_store_u32(&first_id, (uint32_t)sys_pid(), MO_RELAXED);
 	os_thread_block_all_signals(&old);
 	int err = os_hooks->pthread_create(&t->handle, NULL, thread_begin, t);
 	os_thread_restore_signals(&old);
@@ -136,10 +106,22 @@ os_thread_join(os_thread_t *t) {
 	return err;
 }
 
+void
+os_thread_boot(void) {
+	int tid = os_tid_stored();
+	if ((tid != 0 ? tid : os_tid()) == sys_pid()) {
+		first = root = tls_get();
+	}
+}
+
 bool
 os_thread_is_first(void) {
-	uint32_t id = (uint32_t)os_tid_stored();
-	return id != 0 && id == atomic_load_u32(&first_id, MO_RELAXED);
+	return tls_get() == first;
+}
+
+bool
+os_thread_is_started(void) {
+	return root != NULL && tls_get() != root;
 }
 
 bool
@@ -155,7 +137,7 @@ os_thread_has_users(void) {
 void
 os_threads_in_child(void) {
 	atomic_store_u32(&n_own, 0, MO_RELAXED);
-	atomic_store_u32(&first_id, 0, MO_RELAXED);
+	first = tls_get();
 }
 
 void

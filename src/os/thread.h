@@ -37,35 +37,24 @@ typedef struct {
 int os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *arg);
 /* Waits until the thread has ended. Returns 0 or an errno value. */
 int os_thread_join(os_thread_t *t);
+/* Notes whether the caller, which boots the library, is the process's first thread. */
+void os_thread_boot(void);
 /*
- * Tells whether a thread has ended, also if the thread told nobody: a robust mutex that it holds
- * from os_life_begin() to os_life_end(), and that is marked for it when it ends: by the kernel, or
- * by the C library, before it can be joined and before its stack is used again. A thread that forks
- * does not hold it meanwhile, because a child cannot give it up. All zero: not held. Only with
- * glibc, which has told the kernel of such mutexes when it made the thread; elsewhere it is never
- * held, and no end is seen.
- */
-typedef struct {
-	pthread_mutex_t mtx;
-	bool is_made; /* false if the system has no such mutexes */
-	bool is_held;
-} os_life_t;
-/* In the thread itself; does nothing if that was the last call. */
-void os_life_begin(os_life_t *life);
-void os_life_end(os_life_t *life);
-/* Whether the thread has ended while it held it; true once. By one caller at a time. */
-bool os_life_try_see_end(os_life_t *life);
-/*
- * Whether the caller is the thread with which the process began or, in a child, that forked; by no
- * system call. False before os_thread_create(), and where os_tid_stored() is not known.
+ * Whether the caller is the thread with which the process began or, in a child, that forked. False
+ * if another thread booted the library and the process has not forked since.
  */
 bool os_thread_is_first(void);
+/*
+ * Whether pthread_create() started the caller, in this process or in an ancestor: its TLS lies
+ * above its stack then. False for all threads if the first one did not boot the library.
+ */
+bool os_thread_is_started(void);
 /*
  * In a process whose first thread has ended: whether another thread is left that os_thread_create()
  * has not made; true if that is not known (no /proc, or a filter of system calls).
  */
 bool os_thread_has_users(void);
-/* In a forked child, where the threads of os_thread_create() do not exist. */
+/* In a forked child, where only the calling thread exists, which is the first one there. */
 void os_threads_in_child(void);
 /* Name of the calling thread, cut to size - 1 bytes; "" if the system does not provide it. */
 void os_thread_name_get(char *buf, size_t size);

@@ -7,9 +7,10 @@
  * start or end of a profiling session; a hook of the user): allocations that it makes meanwhile are
  * not sampled and run no heartbeat. Only the thread itself writes its words, except `recall` and,
  * together with it, `cache`, both from any thread (thread/recall.h), and `label`, to which the
- * program has the address. Other threads read `gate` and `beat`, and `tsd` under the lock of the
- * gate's list. No lock; `cache`, `tsd`, `recall`, `gate` and `beat` are accessed by atomic builtins
- * where another thread may write or read them. Used by most folders of src/, not by util/.
+ * program has the address. Other threads read `gate`, `beat` and `lock_id`, and `tsd` under the
+ * lock of the gate's list. No lock; `cache`, `tsd`, `recall`, `gate`, `beat` and `lock_id` are
+ * accessed by atomic builtins where another thread may write or read them. Used by most folders of
+ * src/, not by util/.
  */
 #ifndef OS_TLS_H
 #define OS_TLS_H
@@ -33,7 +34,7 @@ struct tls_s {
 	uint32_t inside;
 	/* Owned by thread/tsd: the thread's state; 0 means never initialised. */
 	uint32_t state;
-	/* Owned by os/mutex: this thread's number as a lock owner; 0 means none yet. */
+	/* Owned by os/mutex: this thread's number as a lock owner, for good; 0 means none yet. */
 	uint32_t lock_id;
 	/* Owned by os/gate: whether the thread is inside, and other marks (gate.h); others read it. */
 	uint32_t gate;

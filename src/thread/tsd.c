@@ -413,24 +413,7 @@ tsd_reseed(tsd_t *mine) {
 }
 
 void
-tsd_prefork(void) {
-	tsd_t *mine = tls_get()->tsd;
-	if (mine != NULL) {
-		os_life_end(&mine->gate.life);
-	}
-}
-
-/* After a fork, in the parent and in the child. */
-static void
-tsd_live_on(tsd_t *mine) {
-	if (mine != NULL) {
-		os_life_begin(&mine->gate.life);
-	}
-}
-
-void
 tsd_postfork_parent(void) {
-	tsd_live_on(tls_get()->tsd);
 	tsd_next_seed();
 }
 
@@ -439,7 +422,6 @@ tsd_postfork_child(void) {
 	tsd_t *mine = tls_get()->tsd;
 	assert(mine == NULL || mine->tls == tls_get());
 	assert(!gate_is_entered(tls_get()));
-	tsd_live_on(mine);
 	tsd_reseed(mine);
 	atomic_store_u32(&tsds.count, mine != NULL, MO_RELAXED);
 	if (gate_has_absent()) {

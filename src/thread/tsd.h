@@ -125,8 +125,6 @@ uint64_t tsd_deallocated(tsd_t *tsd);
 uint64_t *tsd_allocatedp(tsd_t *tsd);
 uint64_t *tsd_deallocatedp(tsd_t *tsd);
 
-/* Called before a fork: the thread's os_life_t (os/thread.h) is not held in it. */
-void tsd_prefork(void);
 /* Called in the parent after a fork: the next child gets other seeds. */
 void tsd_postfork_parent(void);
 /*

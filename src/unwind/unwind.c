@@ -12,7 +12,6 @@
 #include "unwind/frame_scan.h"
 #include "unwind/objects.h"
 #include "unwind/unwind_rows.h"
-#include "unwind/unwind_step.h"
 #include "util/assert.h"
 
 /* Whether unwind_rows.c and frame_scan.c are in the build: with any method but "none". */
@@ -91,9 +90,6 @@ unwind_select(const char *name) {
 void
 unwind_boot(void) {
 	objects_boot();
-#if HAS_ROWS
-	unwind_step_boot();
-#endif
 }
 
 bool

@@ -16,7 +16,7 @@
 
 #include "unwind/unwind_backend.h"
 
-/* Called by prof.c at boot: notes whether the caller is the first thread of the process. */
+/* Called by prof.c at boot. */
 void unwind_boot(void);
 /*
  * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none". Returns 0; ENOTSUP: it

@@ -6,9 +6,8 @@
  * says how to find the canonical frame address (CFA), the return address and the caller's frame
  * pointer; a guard is a walk that goes ahead of an unwinder that checks nothing. Invariant: what is
  * read lies below hi or was confirmed by the kernel. The caller bounds the number of frames, so a
- * walk always ends. No lock, and no state outside of the walk and the thread's memo but which
- * thread is the first one. Called by unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c, at boot
- * by unwind.c.
+ * walk always ends. No lock, and no state outside of the walk and the thread's memo. Called by
+ * unwind_fp.c, unwind_libgcc.c and unwind_libunwind.c.
  */
 #include "unwind/unwind_step.h"
 
@@ -417,35 +416,18 @@ is_own_end(uintptr_t lo, uintptr_t hi, uintptr_t end) {
 	    && sys_is_readable((const void *)hi, end - hi)));
 }
 
-/* Address of the TLS of the process's first thread; 0: not known. Set once, at boot. */
-static uintptr_t first_tls;
-
-void
-unwind_step_boot(void) {
-	int tid = os_tid_stored();
-	first_tls = (tid != 0 ? tid : os_tid()) == sys_pid() ? (uintptr_t)tls_get() : 0;
-}
-
-/*
- * Whether the TLS of the calling thread lies above its stack, as the C library lays out each thread
- * that it starts. That of the first thread lies among the libraries or in the heap, where readable
- * memory up to it may be the stack of a coroutine.
- */
-static bool
-is_tls_on_stack(void) {
-	return first_tls != 0 && (uintptr_t)tls_get() != first_tls;
-}
-
 /*
  * Finds out whether the stack at lo, known up to hi, is the thread's own, and where it ends; then
  * records that in the memo. The end of the first thread's stack is the kernel's data above its
  * frames (AT_RANDOM), that of another thread its TLS. AT_RANDOM is tried for each thread: if only
- * mapped memory lies up to the kernel's data, that is the first thread's stack, which stays.
+ * mapped memory lies up to the kernel's data, that is the first thread's stack, which stays. The
+ * first thread's TLS lies among the libraries or in the heap, where readable memory up to it may be
+ * the stack of a coroutine.
  */
 static void
 own_try(struct unwind_memo_s *m, uintptr_t lo, uintptr_t hi) {
 	uintptr_t ends[] = {(uintptr_t)sys_auxval(AT_RANDOM), (uintptr_t)tls_get()};
-	size_t n = is_tls_on_stack() ? 2 : 1;
+	size_t n = os_thread_is_started() ? 2 : 1;
 	m->tried_hi = hi;
 	for (size_t i = 0; i < n && m->own_hi == 0; i++) {
 		uintptr_t end = align_down(ends[i], sizeof(uintptr_t));

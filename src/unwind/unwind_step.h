@@ -129,11 +129,6 @@ mark_load_ra(const struct unwind_mark_s *m) {
 }
 
 /*
- * Notes whether the caller is the first thread of the process, whose stack and TLS lie apart. To be
- * called at boot, by one thread; before that no walk takes the end of a stack from the TLS.
- */
-void unwind_step_boot(void);
-/*
  * The slow parts of unwind_walk_begin() and unwind_walk_end(), for a stack that is not known to be
  * the thread's own.
  */

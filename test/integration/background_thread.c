@@ -373,7 +373,6 @@ child_late_decay(void) {
 }
 
 #define SMALL 100000
-#define SMALL_KEPT 64 /* one of so many lives on */
 static void *small[SMALL];
 
 /* Allocates 43 MB of small blocks; returns the RSS then. */
@@ -384,19 +383,18 @@ fill_small(void) {
 	return rss_bytes();
 }
 
-/* Frees most of them, so that no slab becomes empty. */
+/* Frees all but one of 7 pages, which are a slab, so that no slab becomes empty. */
 static void
 drop_small(void) {
+	int kept = (int)(7 * ctl_size("arenas.page") / 448);
+
 	for (int i = 0; i < SMALL; i++) {
-		if (i % SMALL_KEPT != 0)
+		if (i % kept != 0)
 			free(small[i]);
 	}
 }
 
-/*
- * Waits, with no call of the allocator. Pages of slabs without a live block are at least half,
- * since 64 blocks are 7 pages.
- */
+/* Waits, with no call of the allocator. Pages of slabs without a live block are at least half. */
 static void
 holes_go(size_t before, size_t full) {
 	size_t limit = before + (full - before) / 2, now = full;

@@ -321,9 +321,37 @@ run_moves(void) {
 	return done_testing();
 }
 
+/* The parent's box is the only file that the limits allow. */
+static int
+run_full(void) {
+	FILE *f;
+	int saved = dup(STDERR_FILENO), said = open("said", O_CREAT | O_RDWR, 0600), c;
+	unsigned n = 0;
+
+	exchange(1);
+	ok(has_own_box(), "the box is open");
+	dup2(said, STDERR_FILENO);
+	for (unsigned i = 0; i < 5; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			exchange(50);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	dup2(saved, STDERR_FILENO);
+	f = fopen("said", "r");
+	while (f != NULL && (c = getc(f)) != EOF)
+		n += c == '\n';
+	ok(n > 0 && n <= 5, "five children without room for a box say a line at most (%u)", n);
+	return done_testing();
+}
+
 static const struct test_child children[] = {{"forks", run_forks},
     {"short lives", run_short_lives}, {"silent", run_silent}, {"handlers", run_handlers},
-    {"daemon", run_daemon}, {"long dump", run_long_dump}, {"moves", run_moves}, {0}};
+    {"daemon", run_daemon}, {"long dump", run_long_dump}, {"moves", run_moves},
+    {"full", run_full}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -336,6 +364,8 @@ main(int argc, char **argv) {
 	child_runs("silent", "prof:true,prof_blackbox:true,prof_prefix:silent,lg_prof_sample:0");
 	child_runs("handlers", "prof:true,prof_blackbox:true,prof_prefix:handlers,lg_prof_sample:0");
 	child_runs("daemon", "prof:true,prof_blackbox:true,prof_prefix:daemon,prof_thread:false");
+	child_runs("full",
+	    "prof:true,prof_blackbox:true,prof_prefix:full,prof_thread:false,prof_dump_max_files:1");
 	child_runs("moves", "prof:true,prof_active:false,prof_prefix:moves,lg_prof_sample:0");
 	child_runs("long dump", "prof:true,prof_blackbox:true,prof_prefix:long");
 	dir_leave();

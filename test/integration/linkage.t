@@ -40,6 +40,29 @@ if [ -f "$LIBDIR/libjemalloc_pic.a" ]; then
 	    -Wl,--no-whole-archive -pthread 2>err
 	ok $? "the PIC archive goes into a shared object" "$(cat err)"
 	runs "which serves a program" env LD_PRELOAD="$W/libwith.so" ./plain
+	# Memory comes after the boot by its constructor has failed, and before that constructor ends.
+	cat >fails.c <<'END'
+#include <stdlib.h>
+#include <sys/resource.h>
+static struct rlimit was;
+static __attribute__((constructor)) void early(void)
+{
+	getrlimit(RLIMIT_AS, &was);
+	struct rlimit none = {0, was.rlim_max};
+	setrlimit(RLIMIT_AS, &none);
+}
+void *dlopen(const char *file, int flags)
+{
+	setrlimit(RLIMIT_AS, &was);
+	free(malloc(100));
+	return NULL;
+}
+END
+	$CC -shared -fPIC -O0 -w -fno-builtin -o fails.so fails.c
+	# shellcheck disable=SC2016
+	MALLOC_CONF=background_thread:true,max_background_threads:1 LD_PRELOAD="$W/libwith.so $W/fails.so" \
+	    sh -c 'echo /proc/$$/task/*' >out
+	is "$(wc -w <out)" 2 "who boots between has its background thread"
 	cat >plugin.c <<'END'
 #include <jemalloc/jemalloc.h>
 int use(int n)

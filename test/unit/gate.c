@@ -364,7 +364,7 @@ thread_wants_lock(void *arg) {
 	return arg;
 }
 
-static UNUSED void *
+static void *
 thread_forks_now(void *arg) {
 	return has_forked_well() ? arg : NULL;
 }
@@ -400,6 +400,16 @@ is_lock_wanted(void) {
 	return (atomic_load_u32(&held.word, MO_SEQ_CST) & MUTEX_WAITERS) != 0;
 }
 
+/*
+ * musl holds a lock of its own while it runs the handlers of a fork. So a fork that waits for a
+ * thread inside, and a fork in a signal handler of that thread, wait for each other there.
+ */
+#ifdef __GLIBC__
+#define FORKS_EXCLUDE false
+#else
+#define FORKS_EXCLUDE true
+#endif
+
 static void
 inside_now(void *arg) {
 	(void)arg;
@@ -407,15 +417,7 @@ inside_now(void *arg) {
 	    MO_SEQ_CST) != 1) {
 		_exit(3);
 	}
-#ifdef __GLIBC__
-	_exit(has_forked_inside(thread_forks_now, gate_is_closed) ? 0 : 4);
-#else
-	/*
-	 * musl holds a lock of its own while it runs the handlers of a fork, so that the two wait for
-	 * each other there.
-	 */
-	_exit(0);
-#endif
+	_exit(FORKS_EXCLUDE || has_forked_inside(thread_forks_now, gate_is_closed) ? 0 : 4);
 }
 
 /* ------------------------------------------------------------------ an ordinary fork waits */
@@ -701,8 +703,13 @@ main(void) {
 	run_forked(&r, inside_now, NULL);
 	child_exits(&r, 0, "a handler's fork where others wait for the interrupted thread comes to an "
 	    "end");
-	run_forked(&r, ordinary_now, NULL);
-	child_exits(&r, 0, "an ordinary fork waits until nobody is inside, though handlers fork there");
+	if (FORKS_EXCLUDE) {
+		skip(1, "a fork in a handler waits for the C library's lock of another fork");
+	} else {
+		run_forked(&r, ordinary_now, NULL);
+		child_exits(&r, 0, "an ordinary fork waits until nobody is inside, though handlers fork "
+		    "there");
+	}
 	run_forked(&r, list_now, NULL);
 	child_exits(&r, 0, "fork waits for a lock of a thread that enters the gate again");
 	run_forked(&r, passed_now, NULL);

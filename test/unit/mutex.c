@@ -77,7 +77,7 @@ test_exclusion(int64_t spin) {
 static void
 test_number(void) {
 	uint32_t early = mutex_self(), id = mutex_id_assign();
-	ok(id != early && mutex_self() == id, "the number that came last holds");
+	ok(id == early && mutex_self() == id, "the number that came first stays");
 	mutex_init(&mtx, "test", WITNESS_RANK_OMIT);
 	mutex_lock(&mtx);
 	ok(mutex_is_owner(&mtx), "for the next lock too");
@@ -186,6 +186,76 @@ test_forks(void) {
 	mutex_unlock(&mtx);
 }
 
+/* ---- a lost child ---- */
+
+static void *
+try_for_a_moment(void *arg) {
+	mutex_lock(&mtx);
+	counter++;
+	mutex_unlock(&mtx);
+	return arg;
+}
+
+/* Whether the thread that forked keeps mtx, which it holds, and gets what an absent one held. */
+static int
+lost_child(mutex_t *of_absent) {
+	pthread_t t;
+	mutex_disown();
+	mutex_lock(of_absent); /* returns, although nobody releases it here */
+	mutex_unlock(of_absent);
+	counter = 0;
+	if (pthread_create(&t, NULL, try_for_a_moment, NULL) != 0) {
+		return 2;
+	}
+	while (atomic_load_u32(&mtx.n_waiting_thds, MO_RELAXED) == 0 && counter == 0) {
+		usleep(1000);
+	}
+	usleep(20000);
+	if (counter != 0 || !mutex_is_owner(&mtx)) {
+		return 3;
+	}
+	mutex_unlock(&mtx);
+	pthread_join(t, NULL);
+	return counter == 1 ? 0 : 4;
+}
+
+static mutex_t of_another;
+
+static void *
+hold_until(void *arg) {
+	mutex_lock(&of_another);
+	atomic_store_u32(arg, 1, MO_RELEASE);
+	while (atomic_load_u32(arg, MO_ACQUIRE) != 2) {
+		usleep(1000);
+	}
+	mutex_unlock(&of_another);
+	return NULL;
+}
+
+static void
+test_lost_child(void) {
+	static atomic_u32_t step;
+	pthread_t t;
+	mutex_init(&mtx, "test", WITNESS_RANK_OMIT);
+	mutex_init(&of_another, "test", WITNESS_RANK_OMIT);
+	pthread_create(&t, NULL, hold_until, &step);
+	while (atomic_load_u32(&step, MO_ACQUIRE) != 1) {
+		usleep(1000);
+	}
+	mutex_lock(&mtx);
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(400);
+		_exit(lost_child(&of_another));
+	}
+	int status = -1;
+	waitpid(pid, &status, 0);
+	is_int(status, 0, "a lost child: what an absent thread held is taken, not what this one holds");
+	mutex_unlock(&mtx);
+	atomic_store_u32(&step, 2, MO_RELEASE);
+	pthread_join(t, NULL);
+}
+
 /* ---- order ---- */
 
 static mutex_t outer, inner, same[2];
@@ -270,6 +340,7 @@ main(void) {
 	test_exclusion(0);
 	test_sleepers();
 	test_forks();
+	test_lost_child();
 	test_counters();
 	test_order();
 	return done_testing();

@@ -365,6 +365,44 @@ test_file(void) {
 	ok(pages_map_file(fd, PAGE) == NULL, "NULL without a file");
 }
 
+/* Bytes that count as locked (mlock), in all of the process. */
+static long
+locked_kib(void) {
+	char line[200];
+	long kib = -1;
+	FILE *f = fopen("/proc/self/status", "r");
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+		sscanf(line, "VmLck: %ld", &kib);
+	}
+	if (f != NULL) {
+		fclose(f);
+	}
+	return kib;
+}
+
+/* The kernel goes on to count the locked pages of a range from which they have been moved. */
+static void
+test_move_locked(void) {
+	size_t size = 4 * PAGE;
+	bool commit = true;
+	char *from = pages_map(NULL, size, PAGE, &commit), *to = pages_map(NULL, size, PAGE, &commit);
+	memset(from, 1, size);
+	if (mlock(from, size) != 0) {
+		skip(2, "no locked memory here");
+		return;
+	}
+	long before = locked_kib();
+	char *out = pages_move_out(from, size);
+	if (out != NULL) {
+		munmap(out, size);
+	}
+	ok(out == NULL || locked_kib() < before, "locked pages are not counted twice");
+	if (out == NULL && pages_move_bytes(from, size, to, true) == 0) {
+		munmap(to, size);
+	}
+	ok(locked_kib() < before, "nor where they may go (%ld KiB)", locked_kib());
+}
+
 int
 main(void) {
 	test_size();
@@ -377,5 +415,6 @@ main(void) {
 	test_name();
 	test_anew();
 	test_file();
+	test_move_locked();
 	return done_testing();
 }

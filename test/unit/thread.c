@@ -147,6 +147,31 @@ test_tid_stored(void) {
 	child_exits(&r, 0, "in a forked child");
 }
 
+/* In a child the thread that forked is the first one, but still one that was started. */
+static void *
+fork_started(void *arg) {
+	*(bool *)arg = !os_thread_is_first() && os_thread_is_started();
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(os_thread_is_first() && os_thread_is_started() ? 7 : 1);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 7 ? arg : NULL;
+}
+
+static void
+test_first(void) {
+	bool is_right = false;
+	void *ret = NULL;
+	pthread_t t;
+	ok(os_thread_is_first() && !os_thread_is_started(), "the first thread");
+	pthread_create(&t, NULL, fork_started, &is_right);
+	pthread_join(t, &ret);
+	ok(is_right, "another one");
+	ok(ret == &is_right, "which forks");
+}
+
 static int
 child_one(void) {
 	return os_ncpus() == 1 ? 0 : 1;
@@ -233,6 +258,7 @@ main(int argc, char **argv) {
 	test_create();
 	test_join_cancelled();
 	test_tid_stored();
+	test_first();
 	test_processors();
 	test_filter();
 	return done_testing();

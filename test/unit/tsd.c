@@ -266,16 +266,56 @@ body_late(void) {
 static void
 test_late(void) {
 	int status = -1;
-#ifndef __GLIBC__
-	skip(1, "no end of a thread is seen that was not told");
-	return;
-#endif
 	pid_t pid = fork();
 	if (pid == 0) {
 		_exit(body_late());
 	}
 	waitpid(pid, &status, 0);
 	is_int(status, 0, "threads that end untold are found, in forks and by recalls");
+}
+
+/* Holds a robust mutex whose memory is unmapped, as of a shared file, forks and ends. */
+static void *
+thread_robust(void *arg) {
+	pthread_mutexattr_t attr;
+	pthread_mutex_t *m = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+	    -1, 0);
+	int status = -1;
+	free(keep(malloc(10)));
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	if (m == MAP_FAILED || pthread_mutex_init(m, &attr) != 0 || pthread_mutex_lock(m) != 0) {
+		return NULL;
+	}
+	munmap(m, STACK_BYTES);
+	free(keep(malloc(100000)));
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return status == 0 ? arg : NULL;
+}
+
+static void
+robust_now(void *arg UNUSED) {
+	pthread_t t;
+	void *ret = NULL;
+	pthread_create(&t, NULL, thread_robust, &late_key);
+	pthread_join(t, &ret);
+	_exit(ret == &late_key && threads_listed() == 1 ? 0 : 1);
+}
+
+static void
+test_robust(void) {
+	static struct test_result r;
+#ifndef __GLIBC__
+	skip(1, "musl itself writes there when the thread ends");
+	return;
+#endif
+	run_forked(&r, robust_now, NULL);
+	child_exits(&r, 0, "no list of the C library is touched at a fork or at the end of a thread");
 }
 
 /* ------------------------------------------------------------------ recall */
@@ -471,6 +511,7 @@ main(void) {
 	test_key_overwritten();
 	test_destructors();
 	test_late();
+	test_robust();
 	test_recall();
 	test_polled();
 	return done_testing();

@@ -857,7 +857,6 @@ test_own_end(void) {
 	uintptr_t end;
 	pthread_t t;
 	void *tls;
-	unwind_step_boot();
 	own_end_below_tls(&end);
 	is_uint(end, 0, "what lies below the TLS of the first thread is not its stack");
 	pthread_create(&t, NULL, own_end_below_tls, &end);

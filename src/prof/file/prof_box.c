@@ -437,7 +437,8 @@ prof_box_is_due(void) {
 
 /*
  * Opens the box that a forked child is due. After EALREADY and EBUSY it stays due, because what was
- * in the way goes on to its end; ECANCELED, as another thread ends the process, has no message.
+ * in the way goes on to its end; ECANCELED, as another thread ends the process, has no message, nor
+ * has a lack of room that prof_keep.c has told.
  */
 static void
 due_open(void) {
@@ -448,7 +449,7 @@ due_open(void) {
 		return;
 	}
 	atomic_store_b(&box.is_due, false, MO_RELAXED);
-	if (err != 0 && err != ECANCELED) {
+	if (err != 0 && err != ECANCELED && !(err == EAGAIN && prof_keep_has_told())) {
 		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
 		    prof_errno_name(err, name));
 	}

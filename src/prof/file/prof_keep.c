@@ -427,6 +427,11 @@ prof_keep_try_room(prof_kind_t kind) {
 	return has_room;
 }
 
+bool
+prof_keep_has_told(void) {
+	return atomic_load_b(&kept.has_told, MO_RELAXED);
+}
+
 /* Removes file i of the list; one that cannot be removed counts as one that is not ours. */
 static void
 victim_remove(size_t i) {

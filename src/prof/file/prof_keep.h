@@ -99,6 +99,8 @@ void prof_keep_overlap_retry(void);
  * (os/gate.h).
  */
 bool prof_keep_try_room(prof_kind_t kind);
+/* Whether that message was written, here or in the process that forked. */
+bool prof_keep_has_told(void);
 /* After a file of this kind and length was written: removes our family's files over the limit. */
 void prof_keep_written(prof_kind_t kind, uint64_t bytes);
 

@@ -100,7 +100,7 @@ pages_add(prof_frag_t *to, sums_t *s, arena_t *a) {
 	to->hpa += (uint64_t)pac_hpa_nidle(&a->pac) << LG_PAGE;
 	to->muzzy += (uint64_t)ecache_npages(&a->pac.muzzy) << LG_PAGE;
 	to->retained += (uint64_t)ecache_npages(&a->pac.retained) << LG_PAGE;
-	to->metadata += arena_own_resident(a);
+	to->metadata += arena_metadata_resident(a);
 	to->cached += arena_cached_bytes(a);
 }
 
