@@ -54,6 +54,17 @@ decay_limit_after(const decay_t *d, unsigned n) {
 	return (size_t)(sum >> SMOOTHSTEP_BFP);
 }
 
+/* n pages are in use again: of those that may stay, the latest ones count no more. */
+static void
+decay_drop_latest(decay_t *d, size_t n) {
+	uint64_t left = (uint64_t)n << SMOOTHSTEP_BFP;
+	for (unsigned i = SMOOTHSTEP_NSTEPS; i-- > 0 && left > 0;) {
+		uint64_t gone = min_zu(d->backlog[i] * smoothstep_tab[i], left);
+		d->backlog[i] -= (uint32_t)(gone / smoothstep_tab[i]);
+		left -= gone;
+	}
+}
+
 void
 decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	assert(decay_is_due(d, now));
@@ -64,10 +75,12 @@ decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
 	start += n * epoch_ns;
 	atomic_store_u64(&d->epoch_start, start, MO_RELAXED);
 	assert(start <= now && now - start < epoch_ns);
-	size_t fresh = npages > d->npages_seen ? npages - d->npages_seen : 0;
+	size_t seen = d->npages_seen, fresh = npages > seen ? npages - seen : 0;
+	/* Pages in excess of the limit are taken first: what it allows may all be there still. */
+	size_t most = min_zu(seen, decay_limit_after(d, 0));
+	decay_drop_latest(d, npages < most ? most - npages : 0);
 	d->backlog[SMOOTHSTEP_NSTEPS - 1] = (uint32_t)min_zu(fresh, UINT32_MAX);
-	/* Pages up to the limit do not count as new if they become unused again (decay.h). */
-	d->npages_seen = max_zu(npages, decay_limit_after(d, 0));
+	d->npages_seen = npages;
 }
 
 size_t

@@ -2,14 +2,14 @@
  * When unused pages are due to be purged: a curve over time. Of the pages that became unused during
  * one epoch (1/200 of the decay time) all may stay at first, then fewer with each epoch, along the
  * smoothstep curve, and none after the decay time. The sum over the last 200 epochs is the limit;
- * the caller purges pages in excess of it. At the end of an epoch only pages above npages_seen
- * count as new: above both the number and the limit at its begin, or above what a purge has left
- * since, if that is less. Otherwise the pages that a program takes and returns all the time would
- * be counted at each return, and the limit would grow far above what was ever unused. Everything
- * here is arithmetic on the struct and has neither a clock nor pages: the caller passes the time
- * (monotonic, in ns), so tests pass their own. Functions named _locked need the struct's mutex.
- * Called by pac_purge.c, pac_life.c, pac_serve.c and pac_relieve.c; others read the decay time with
- * decay_ms(), and arenas.c checks default times with decay_ms_is_valid().
+ * the caller purges pages in excess of it. Pages that the program takes again leave the sum,
+ * those of the latest epochs first, and count as new when they come back: so pages that are in use
+ * in between do not grow old, nor does the sum grow with each return. A purge takes nothing from
+ * the sum: it may purge more than is due, since extents go as a whole, and so much less is due
+ * later. Everything here is arithmetic on the struct and has neither a clock nor pages: the caller
+ * passes the time (monotonic, in ns), so tests pass their own. Functions named _locked need the
+ * struct's mutex. Called by pac_purge.c, pac_life.c, pac_serve.c and pac_relieve.c; others read the
+ * decay time with decay_ms(), and arenas.c checks default times with decay_ms_is_valid().
  */
 #ifndef EXTENT_DECAY_H
 #define EXTENT_DECAY_H
@@ -34,7 +34,7 @@ typedef struct decay_s {
 	 */
 	atomic_u64_t epoch_ns;
 	atomic_u64_t epoch_start;
-	/* unused pages at the last advance, or the limit then if more; a purge lowers it to the rest */
+	/* unused pages at the last advance; a purge lowers it to the rest */
 	size_t npages_seen;
 	/* pages that became unused in each epoch, oldest first */
 	uint32_t backlog[SMOOTHSTEP_NSTEPS];

@@ -150,6 +150,31 @@ test_to_and_fro(void) {
 	is_uint(long_after, 0, "nor above what was unused within the decay time, after a peak");
 }
 
+/*
+ * A program that takes up to 10000 unused pages and returns so many, again and again, within a
+ * tenth of the decay time: these are never unused for long, so few are purged. The 500 that it
+ * never takes go.
+ */
+static void
+test_in_use_again(void) {
+	uint64_t epoch = 2000 * MS / SMOOTHSTEP_NSTEPS;
+	size_t unused = 500, purged = 0;
+	start(2000, 0);
+	for (unsigned i = 1; i < 2000; i++) {
+		if (i % 10 == 0) {
+			unused = i % 20 != 0 ? unused + 10000 : unused - min_zu(unused, 10000);
+		}
+		decay_advance_locked(&d, i * epoch, unused);
+		size_t limit = decay_limit_locked(&d);
+		if (unused > limit) {
+			purged += unused - limit;
+			unused = limit;
+			decay_purged_locked(&d, unused);
+		}
+	}
+	ok(purged >= 500 && purged < 2500, "%zu pages are purged, the old ones and few others", purged);
+}
+
 static void
 test_special(void) {
 	start(-1, 0);
@@ -189,6 +214,7 @@ main(void) {
 	test_until();
 	test_sum();
 	test_to_and_fro();
+	test_in_use_again();
 	test_special();
 	return done_testing();
 }
