@@ -1,8 +1,8 @@
 /*
  * The table of all options, and the functions that find a row in it (conf_table.h).
  *
- * Invariant: a whole key matches its own row; debug builds check each row at boot
- * (conf_table_check). An abbreviated key matches the first row that accepts it. Locks: none,
+ * Invariant: a whole key matches its own row, and each row keeps what its type promises; the test
+ * conf_table checks that. An abbreviated key matches the first row that accepts it. Locks: none,
  * because rows are constant and the parsers here run only during boot, in one thread; mallctl nodes
  * (row->live) do not call them. Called by conf.c and ctl_opt.c; stats.c and doc/manual.c read the
  * rows.
@@ -667,64 +667,6 @@ BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
 };
 
 const size_t conf_nrows = ARRAY_LEN(conf_rows);
-
-/* ------------------------------------------------------------------ the rows, debug builds */
-
-static void
-row_check_value(const conf_row_t *row) {
-	bool is_signed = row->type == CONF_SSIZE || row->type == CONF_I64;
-	switch ((conf_type_t)row->type) {
-	case CONF_WORD:
-	case CONF_ENUM:
-		assert(row->words[0] != NULL && row->words[1] != NULL);
-		break;
-	case CONF_LETTERS:
-		/* Each letter once, and the NUL. */
-		assert(row->words[1] == NULL && row->max == strlen(row->words[0]) + 1);
-		break;
-	case CONF_TEXT:
-		assert(row->max > 1 && row->room != NULL && *(const char **)row->addr != NULL);
-		break;
-	case CONF_BOOL:
-	case CONF_CUSTOM:
-		assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0));
-		break;
-	default:
-		assert(row->max > 0 && row->words == NULL);
-		assert(is_signed ? row->max <= INT64_MAX && row->min <= (int64_t)row->max
-		    : row->min >= 0 && (uint64_t)row->min <= row->max);
-		break;
-	}
-}
-
-static void
-row_check(const conf_row_t *row) {
-	/* The option is printed or has a node: other code reads its variable, by row->type. */
-	bool is_shown = (row->flags & CONF_SHOWN) != 0;
-	size_t len = strlen(row->key);
-	assert(len > 0 && len <= KEY_LEN_MAX);
-	assert(strspn(row->key, "abcdefghijklmnopqrstuvwxyz0123456789_") == len);
-	assert(row->type <= CONF_CUSTOM && row->feature < CONF_NFEATURES);
-	/* A whole key matches its own row, and no earlier row that accepts abbreviated keys. */
-	assert(conf_row_find(row->key, len) == row);
-	if (row->feature == CONF_RETIRED) {
-		assert(row->addr == NULL && row->parse == NULL && !is_shown);
-		return;
-	}
-	assert(row->help != NULL && row->help[0] != '\0');
-	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
-	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
-	assert((row->flags & CONF_STABLE) == 0 || (row->flags & CONF_EXPERIMENTAL) == 0);
-	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
-	row_check_value(row);
-}
-
-void
-conf_table_check(void) {
-	for (size_t i = 0; i < conf_nrows; i++) {
-		row_check(&conf_rows[i]);
-	}
-}
 
 /* ------------------------------------------------------------------ look-ups */
 
