@@ -70,33 +70,12 @@ typedef struct {
 
 /* ------------------------------------------------------------------ values */
 
-static emitter_type_t
-emitter_type_of(ctl_type_t type) {
-	static const uint8_t types[CTL_NTYPES] = {
-		[CTL_BOOL] = emitter_type_bool,
-		[CTL_UNSIGNED] = emitter_type_unsigned,
-		[CTL_U32] = emitter_type_uint32,
-		[CTL_U64] = emitter_type_uint64,
-		[CTL_SIZE] = emitter_type_size,
-		[CTL_SSIZE] = emitter_type_ssize,
-		[CTL_STRING] = emitter_type_string,
-	};
-	assert(type != CTL_NONE && type < CTL_NTYPES && type != CTL_BYTES && type != CTL_POINTER);
-	return (emitter_type_t)types[type];
-}
-
-#define EMIT_unsigned emitter_type_unsigned
-#define EMIT_uint32_t emitter_type_uint32
-#define EMIT_uint64_t emitter_type_uint64
-#define EMIT_size_t emitter_type_size
-
 /* For field lists: print one member of *s as a JSON pair. */
-#define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
-#define EMIT_DIRTY(name, type, says) \
-	emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
-#define EMIT_MUZZY(name, type, says) \
-	emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
-#define EMIT_MUTEX(name, member, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->member);
+#define EMIT(key, type, member) emitter_json_kv(em, key, (emitter_type_t)CTL_TYPE_##type, &(member));
+#define EMIT_FIELD(name, type, says) EMIT(#name, type, s->name)
+#define EMIT_DIRTY(name, type, says) EMIT("dirty_" #name, type, s->dirty.name)
+#define EMIT_MUZZY(name, type, says) EMIT("muzzy_" #name, type, s->muzzy.name)
+#define EMIT_MUTEX(name, member, type, says) EMIT(#name, type, s->member)
 
 static void
 emit_size(emitter_t *em, const char *json_key, const char *table_key, size_t value) {
@@ -240,7 +219,7 @@ print_config(emitter_t *em) {
 		const ctl_field_t *f = &ctl_dir_config.fields[i];
 		char key[64];
 		fmt_snprintf(key, sizeof(key), "config.%s", f->name);
-		emitter_kv(em, f->name, key, emitter_type_of((ctl_type_t)f->type), facts + f->offset);
+		emitter_kv(em, f->name, key, (emitter_type_t)f->type, facts + f->offset);
 	}
 	emitter_dict_end(em);
 }
@@ -323,7 +302,7 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	ctl_value_t live;
 	char key[80], ratios[2][FXP_BUF_SIZE];
 	const ctl_list_t *list = ctl_dir_opt.list;
-	emitter_type_t type = emitter_type_of(list->type(item));
+	emitter_type_t type = (emitter_type_t)list->type(item);
 	const char *note = row->live;
 	memset(&value, 0, sizeof(value));
 	if (list->read(item, &value) != 0) {
