@@ -151,37 +151,23 @@ set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 }
 
 /*
- * In a build without sbrk refuses the words that need it. Prints a line of its own, and the caller
- * then prints its message too.
+ * Accepts only words that this build offers: dss without sbrk, unwinders that are not built in. Of
+ * dss prints a line of its own, and the caller then prints its message too.
  */
 static int
-parse_dss(const conf_row_t *row, const char *value, size_t len) {
+parse_offered(const conf_row_t *row, const char *value, size_t len) {
 	conf_row_t tried = *row;
-	unsigned prec;
-	tried.addr = &prec;
+	unsigned word;
+	tried.addr = &word;
 	int err = conf_store(&tried, value, len);
-	if (err == 0 && !conf_row_offers(row, prec)) {
-		malloc_printf("<jemalloc>: Error setting dss: dss:%s\n", dss_prec_names[prec]);
+	if (err == 0 && !conf_row_offers(row, word)) {
+		if (row->addr == &opt_dss) {
+			malloc_printf("<jemalloc>: Error setting dss: dss:%s\n", dss_prec_names[word]);
+		}
 		err = EINVAL;
 	}
 	if (err == 0) {
-		opt_dss = prec;
-	}
-	return err;
-}
-
-/* Accepts only unwinders that are built in. */
-static int
-parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
-	conf_row_t tried = *row;
-	unsigned unwind;
-	tried.addr = &unwind;
-	int err = conf_store(&tried, value, len);
-	if (err == 0 && !conf_row_offers(row, unwind)) {
-		err = EINVAL;
-	}
-	if (err == 0) {
-		opt_prof_unwind = (prof_unwind_t)unwind;
+		*(unsigned *)row->addr = word;
 	}
 	return err;
 }
@@ -366,7 +352,7 @@ BOOL(huge_arena_pac_thp, opt_huge_arena_pac_thp, HERE, SHOWN,
     .help = "huge pages for the library's own data: auto only for an arena that has 2 MiB of "
     "it", MANUAL(initially, "disabled; auto with hpa:true")},
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
-{.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_dss,
+{.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_offered,
     .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
     .help = "whether address space comes from sbrk(2): never, before mmap (primary) or where mmap "
     "has none (secondary)", MANUAL(initially, "secondary where sbrk is built in, else disabled")},
@@ -571,7 +557,7 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0400, 0777, PROF,
     SHOWN | CONF_OCTAL | CONF_STRICT | STABLE,
     "permission bits of dump files, octal, that of the owner to read among them"),
 {.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
-    .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_prof_unwind,
+    .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_offered,
     .help = "how stacks are read, of the methods built in; auto takes the best that works"},
 {.key = "prof_budget", .addr = &opt_prof_budget, .type = CONF_FXP, .max = PROF_BUDGET_MAX,
     .feature = PROF, .flags = SHOWN | EXPERIMENTAL, .parse = parse_prof_more, .live = "prof.budget",
