@@ -15,6 +15,7 @@
 #include "os/gate.h"
 #include "prof/prof.h"
 #include "util/assert.h"
+#include "util/fmt.h"
 
 /* A position in the tree: a node, or a field or list item of a directory. */
 typedef struct {
@@ -52,19 +53,10 @@ node_item_name(const ctl_node_t *node, size_t i) {
 /* Parses a decimal number without sign; 0 or ENOENT. */
 static int
 parse_index(const char *text, size_t len, size_t *out) {
-	size_t n = 0;
-	if (len == 0) {
-		return ENOENT;
-	}
-	for (size_t i = 0; i < len; i++) {
-		unsigned digit = (unsigned)(unsigned char)text[i] - '0';
-		if (digit > 9 || n > (SIZE_MAX - digit) / 10) {
-			return ENOENT;
-		}
-		n = n * 10 + digit;
-	}
-	*out = n;
-	return 0;
+	uint64_t n;
+	int err = fmt_parse_digits(text, len, &n);
+	*out = (size_t)n;
+	return err == 0 ? 0 : ENOENT;
 }
 
 /* Finds the child or item of this name; 0 and its MIB number in *out, or ENOENT. */

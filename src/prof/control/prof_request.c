@@ -273,10 +273,7 @@ static int
 verb_stop(const prof_call_t *call, prof_answer_t *a) {
 	uint64_t id = 0;
 	if (*call->args != '\0') {
-		char *end;
-		int err;
-		id = fmt_parse_uint(call->args, &end, 10, &err);
-		if (err != 0 || *end != '\0' || *call->args < '0' || *call->args > '9') {
+		if (fmt_parse_digits(call->args, strlen(call->args), &id) != 0) {
 			return prof_request_refuse(a, EINVAL, "stop wants the number of a session");
 		}
 		id = id != 0 ? id : PROF_SESSION_NONE; /* "stop 0" stops none; "stop" stops any */
