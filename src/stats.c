@@ -536,9 +536,8 @@ static void
 read_prof_columns(szind_t szind, prof_stats_t *live, prof_stats_t *accum) {
 	memset(live, 0, sizeof(*live));
 	memset(accum, 0, sizeof(*accum));
-	if (prof_stats_live(szind, live) != 0 || prof_stats_accum(szind, accum) != 0) {
-		memset(live, 0, sizeof(*live));
-	}
+	(void)prof_stats_read(false, szind, live);
+	(void)prof_stats_read(true, szind, accum);
 }
 
 static void
