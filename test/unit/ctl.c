@@ -197,8 +197,8 @@ is_leaf_sound(const ctl_node_t *leaf) {
 	    && (leaf->flags & CTL_NULL_NEW) == 0));
 	good = good && leaf->type < CTL_NTYPES && (leaf->type != CTL_NONE) == has_value
 	    && (leaf->type == CTL_BYTES) == (leaf->size != 0);
-	good = good && leaf->size <= sizeof(ctl_value_t)
-	    && ctl_type_size((ctl_type_t)leaf->type) <= sizeof(ctl_value_t);
+	good = good && (leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type))
+	    <= sizeof(ctl_value_t);
 	good = good && leaf->nchildren == 0 && leaf->nfields == 0;
 	/* The lock of the snapshot is only taken inside the gate. */
 	good = good && (leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE);
