@@ -71,7 +71,8 @@ typedef struct {
 /* ------------------------------------------------------------------ values */
 
 /* For field lists: print one member of *s as a JSON pair. */
-#define EMIT(key, type, member) emitter_json_kv(em, key, (emitter_type_t)CTL_TYPE_##type, &(member));
+#define EMIT(key, type, member) \
+	emitter_json_kv(em, key, (emitter_type_t)CTL_TYPE_##type, &(member));
 #define EMIT_FIELD(name, type, says) EMIT(#name, type, s->name)
 #define EMIT_DIRTY(name, type, says) EMIT("dirty_" #name, type, s->dirty.name)
 #define EMIT_MUZZY(name, type, says) EMIT("muzzy_" #name, type, s->muzzy.name)

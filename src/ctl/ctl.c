@@ -2,11 +2,11 @@
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
  * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
  * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
- * themselves. List items (opt.*) need neither gate, lock nor conditions. What a row of the tree must
- * keep is checked by the test ctl. The walk takes no lock and does not enter the gate. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves
- * flagged CTL_LOCKED and while fields are read. Called in any thread by jemalloc.c (ctl_byname,
- * ctl_nametomib, ctl_bymib) and stats.c (ctl_byname), and in a forked child by jemalloc_fork.c
- * (ctl_postfork_child).
+ * themselves. List items (opt.*) need neither gate, lock nor conditions. What a row of the tree
+ * must keep is checked by the test ctl. The walk takes no lock and does not enter the gate. Lock:
+ * snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while
+ * fields are read. Called in any thread by jemalloc.c (ctl_byname, ctl_nametomib, ctl_bymib) and
+ * stats.c (ctl_byname), and in a forked child by jemalloc_fork.c (ctl_postfork_child).
  */
 #include "ctl/ctl.h"
 

@@ -2,8 +2,8 @@
  * Selects the unwinding method and calls it; unwind.h has the contract. The selected method is one
  * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
  * lock. Called by prof_backtrace.c to read stacks and to select a method; by prof_hook.c for the
- * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for the method's name and
- * statistics; by prof.c at boot and in a forked child.
+ * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for the method's name
+ * and statistics; by prof.c at boot and in a forked child.
  */
 #include "unwind/unwind.h"
 

@@ -43,8 +43,8 @@ char *fmt_u64_hex(char *end, uint64_t v);
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
 /*
- * Parses the len bytes at s, all of them decimal digits, without sign or blank; what follows them is
- * no digit. 0; EINVAL, also if len is 0; ERANGE: they are more than 64 bits hold.
+ * Parses the len bytes at s, all of them decimal digits, without sign or blank; what follows them
+ * is no digit. 0; EINVAL, also if len is 0; ERANGE: they are more than 64 bits hold.
  */
 int fmt_parse_digits(const char *s, size_t len, uint64_t *n);
 

@@ -5,12 +5,12 @@
  * Memory of a freed profile is kept for the next one (up to SPARE_MAX), because a client that asked
  * once mostly asks again soon, and fresh pages cost processor time.
  *
- * Invariant: nheld is the number of places whose profile is announced, has_spare tells whether there
- * is spare memory. The memory, the files and these two change inside the gate
- * (os/gate.h: fork waits until no thread is inside) only, so a forked child finds them whole. The
- * text is written outside the gate. Locks: none. Called by prof_control.c, by the one thread that
- * serves requests, in which prof_sys.c calls the sink, and in a forked child; but
- * prof_handover_is_any() by any thread, so these two counts are atomic.
+ * Invariant: nheld is the number of places whose profile is announced, has_spare tells whether
+ * there is spare memory. The memory, the files and these two change inside the gate (os/gate.h:
+ * fork waits until no thread is inside) only, so a forked child finds them whole. The text is
+ * written outside the gate. Locks: none. Called by prof_control.c, by the one thread that serves
+ * requests, in which prof_sys.c calls the sink, and in a forked child; but prof_handover_is_any()
+ * by any thread, so these two are atomic.
  */
 #include "prof/control/prof_handover.h"
 
