@@ -39,35 +39,39 @@ static LARGE_BSS struct {
 	char text[PROF_TEXT_SIZE];     /* buffer for paths and for results of the profiler */
 } request;
 
-/* Adds to the answer; what has no room is cut off. */
 static void
-answer_add(prof_answer_t *a, const char *format, ...) {
+answer_vadd(prof_answer_t *a, const char *format, va_list ap) {
 	assert(a->len < sizeof(a->text));
-	va_list ap;
-	va_start(ap, format);
 	int n = fmt_vsnprintf(a->text + a->len, sizeof(a->text) - a->len, format, ap);
-	va_end(ap);
 	a->len = min_zu(a->len + (size_t)n, sizeof(a->text) - 1);
 }
 
+/* Adds to the answer; what has no room is cut off. */
+static void
+answer_add(prof_answer_t *a, const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	answer_vadd(a, format, ap);
+	va_end(ap);
+}
+
 int
-prof_request_refuse(prof_answer_t *a, int err, const char *sentence) {
+prof_request_refuse(prof_answer_t *a, int err, const char *format, ...) {
+	va_list ap;
 	assert(err != 0);
 	a->len = 0;
-	answer_add(a, "%s", sentence);
+	va_start(ap, format);
+	answer_vadd(a, format, ap);
+	va_end(ap);
 	return err;
 }
 
 int
 prof_request_check_lease(prof_answer_t *a, uint64_t until_ms, uint64_t span_ms) {
 	uint64_t now_ms = nstime_monotonic_ns() / NSTIME_PER_MSEC;
-	if (!prof_lease_is_over(until_ms, span_ms, now_ms)) {
-		return 0;
-	}
-	a->len = 0;
-	answer_add(a, "now_ms=%llu: the client of this request has ended, or has another clock",
-	    (unsigned long long)now_ms);
-	return ESTALE;
+	return !prof_lease_is_over(until_ms, span_ms, now_ms) ? 0
+	    : prof_request_refuse(a, ESTALE, "now_ms=%llu: the client of this request has ended, or "
+	    "has another clock", (unsigned long long)now_ms);
 }
 
 /* ---------------------------------------------------------------- confined clients */
@@ -103,12 +107,10 @@ is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 /* Makes the answer to a path that is_allowed() forbids; returns EPERM. */
 static int
 refuse_place(prof_answer_t *a, const char *what) {
-	a->len = 0;
-	bool has_dir = request.dir[0] != '\0';
-	answer_add(a, has_dir ? "%sonly %s, the directory of the configured prefix, is allowed here"
-	    : "%sno path is allowed here: the configured prefix %s", what,
-	    has_dir ? request.dir : request.why_none);
-	return EPERM;
+	return request.dir[0] != '\0' ? prof_request_refuse(a, EPERM,
+	    "%sonly %s, the directory of the configured prefix, is allowed here", what, request.dir)
+	    : prof_request_refuse(a, EPERM, "%sno path is allowed here: the configured prefix %s", what,
+	    request.why_none);
 }
 
 /* ---------------------------------------------------------------- start, stop */
@@ -119,34 +121,26 @@ refuse_place(prof_answer_t *a, const char *what) {
  */
 static int
 refuse_by_state(prof_answer_t *a, int err) {
-	assert(err != 0);
 	char stamp[NSTIME_STAMP_SIZE];
+	unsigned long long id = prof_session_id();
 	nstime_utc_stamp(stamp, prof_session_start_ns());
-	a->len = 0;
 	switch (err) {
 	case EALREADY:
-		if (prof_session_state() == prof_session_idle) {
-			answer_add(a, "no session runs; nothing changed");
-		} else {
-			answer_add(a, "session %llu runs since %s; nothing changed",
-			    (unsigned long long)prof_session_id(), stamp);
-		}
-		break;
+		return prof_session_state() == prof_session_idle
+		    ? prof_request_refuse(a, err, "no session runs; nothing changed")
+		    : prof_request_refuse(a, err, "session %llu runs since %s; nothing changed", id, stamp);
 	case EBUSY:
-		answer_add(a, "a profile is being written; session %llu is as it was",
-		    (unsigned long long)prof_session_id());
-		break;
+		return prof_request_refuse(a, err, "a profile is being written; session %llu is as it was",
+		    id);
 	case EPERM:
-		answer_add(a, "the session that runs is number %llu; nothing changed",
-		    (unsigned long long)prof_session_id());
-		break;
+		return prof_request_refuse(a, err, "the session that runs is number %llu; nothing changed",
+		    id);
 	case ENOMEM:
-		answer_add(a, "no memory for the profiler");
-		break;
+		return prof_request_refuse(a, err, "no memory for the profiler");
 	default:
+		a->len = 0;
 		return err;
 	}
-	return err;
 }
 
 /*
@@ -214,13 +208,8 @@ refuse_bad_prefix(const char *options, const prof_asker_t *asker, prof_answer_t 
 	memcpy(request.text, o.prefix, o.prefix_len);
 	request.text[o.prefix_len] = '\0';
 	int err = directory_fault();
-	if (err == 0) {
-		return 0;
-	}
-	a->len = 0;
-	answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
-	    prof_errno_name(err, name));
-	return EINVAL;
+	return err == 0 ? 0 : prof_request_refuse(a, EINVAL,
+	    "prefix: no file can be written in %s (%s)", request.text, prof_errno_name(err, name));
 }
 
 /*
@@ -256,7 +245,7 @@ verb_start(const prof_call_t *call, prof_answer_t *a) {
 		add_warning(a);
 		return 0;
 	}
-	return *why != '\0' ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
+	return *why != '\0' ? prof_request_refuse(a, err, "%s", why) : refuse_by_state(a, err);
 }
 
 /* Answers with the path of the profile that was written, in request.text, or why there is none. */
@@ -291,7 +280,7 @@ refuse_unmarked(prof_answer_t *a) {
 	return prof_request_refuse(a, ENODATA, "no mark is set; nothing is written");
 }
 
-/* Writes a profile to the path behind the verb, or if that is empty to a name made from the prefix. */
+/* Writes a profile to the path behind the verb; without one a name is made from the prefix. */
 static int
 verb_dump(const prof_call_t *call, prof_answer_t *a) {
 	const char *path = *call->args == '\0' ? NULL : call->args;
@@ -315,7 +304,7 @@ verb_dump(const prof_call_t *call, prof_answer_t *a) {
 static int
 verb_mark(const prof_call_t *call UNUSED, prof_answer_t *a) {
 	int err = prof_mark(!prof_trigger_has_thread_hook());
-	return err == 0 ? 0 : prof_request_refuse(a, err, err == ENOENT
+	return err == 0 ? 0 : prof_request_refuse(a, err, "%s", err == ENOENT
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }
 
@@ -466,7 +455,7 @@ static int
 verb_set(const prof_call_t *call, prof_answer_t *a) {
 	const char *why = "set wants options";
 	int err = *call->args == '\0' ? EINVAL : prof_session_set(call->args, &why);
-	return err == 0 ? 0 : prof_request_refuse(a, err, why);
+	return err == 0 ? 0 : prof_request_refuse(a, err, "%s", why);
 }
 
 static int

@@ -52,8 +52,8 @@ const prof_verb_t *prof_request_verb(const char *text);
  */
 int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *answer);
 
-/* Makes the sentence the answer and returns err. */
-int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
+/* Makes the answer, a sentence, and returns err; what has no room is cut off. */
+int prof_request_refuse(prof_answer_t *answer, int err, const char *format, ...) PRINTF_FMT(3, 4);
 /*
  * Whether a request may still be carried out: 0, or ESTALE and the answer if its lease is over;
  * until_ms and span_ms are as in prof_lease_t. Must be called just before prof_request().
