@@ -45,7 +45,7 @@ je_unwinders=
 AS_IF([test $je_prof_frameptr = 1], [JE_UNWIND_FILES="$JE_UNWIND_FILES unwind_fp" je_unwinders="$je_unwinders frame-pointer"])
 AS_IF([test $je_prof_libunwind = 1], [JE_UNWIND_FILES="$JE_UNWIND_FILES unwind_libunwind" je_unwinders="$je_unwinders libunwind"])
 AS_IF([test $je_prof_libgcc = 1], [JE_UNWIND_FILES="$JE_UNWIND_FILES unwind_libgcc" je_unwinders="$je_unwinders libgcc"])
-AS_IF([test "x$JE_UNWIND_FILES" = x], [je_unwinders=" none"], [JE_UNWIND_FILES="$JE_UNWIND_FILES code unwind_rows unwind_step"])
+AS_IF([test "x$JE_UNWIND_FILES" = x], [je_unwinders=" none"])
 AC_SUBST([JE_UNWIND_FILES])
 AC_SUBST([JE_UNWIND_LIBS])
 AC_SUBST([JE_GCC_LIBS])

@@ -70,33 +70,13 @@ typedef struct {
 
 /* ------------------------------------------------------------------ values */
 
-static emitter_type_t
-emitter_type_of(ctl_type_t type) {
-	static const uint8_t types[CTL_NTYPES] = {
-		[CTL_BOOL] = emitter_type_bool,
-		[CTL_UNSIGNED] = emitter_type_unsigned,
-		[CTL_U32] = emitter_type_uint32,
-		[CTL_U64] = emitter_type_uint64,
-		[CTL_SIZE] = emitter_type_size,
-		[CTL_SSIZE] = emitter_type_ssize,
-		[CTL_STRING] = emitter_type_string,
-	};
-	assert(type != CTL_NONE && type < CTL_NTYPES && type != CTL_BYTES && type != CTL_POINTER);
-	return (emitter_type_t)types[type];
-}
-
-#define EMIT_unsigned emitter_type_unsigned
-#define EMIT_uint32_t emitter_type_uint32
-#define EMIT_uint64_t emitter_type_uint64
-#define EMIT_size_t emitter_type_size
-
 /* For field lists: print one member of *s as a JSON pair. */
-#define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
-#define EMIT_DIRTY(name, type, says) \
-	emitter_json_kv(em, "dirty_" #name, EMIT_##type, &s->dirty.name);
-#define EMIT_MUZZY(name, type, says) \
-	emitter_json_kv(em, "muzzy_" #name, EMIT_##type, &s->muzzy.name);
-#define EMIT_MUTEX(name, member, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->member);
+#define EMIT(key, type, member) \
+	emitter_json_kv(em, key, (emitter_type_t)CTL_TYPE_##type, &(member));
+#define EMIT_FIELD(name, type, says) EMIT(#name, type, s->name)
+#define EMIT_DIRTY(name, type, says) EMIT("dirty_" #name, type, s->dirty.name)
+#define EMIT_MUZZY(name, type, says) EMIT("muzzy_" #name, type, s->muzzy.name)
+#define EMIT_MUTEX(name, member, type, says) EMIT(#name, type, s->member)
 
 static void
 emit_size(emitter_t *em, const char *json_key, const char *table_key, size_t value) {
@@ -240,7 +220,7 @@ print_config(emitter_t *em) {
 		const ctl_field_t *f = &ctl_dir_config.fields[i];
 		char key[64];
 		fmt_snprintf(key, sizeof(key), "config.%s", f->name);
-		emitter_kv(em, f->name, key, emitter_type_of((ctl_type_t)f->type), facts + f->offset);
+		emitter_kv(em, f->name, key, (emitter_type_t)f->type, facts + f->offset);
 	}
 	emitter_dict_end(em);
 }
@@ -323,7 +303,7 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	ctl_value_t live;
 	char key[80], ratios[2][FXP_BUF_SIZE];
 	const ctl_list_t *list = ctl_dir_opt.list;
-	emitter_type_t type = emitter_type_of(list->type(item));
+	emitter_type_t type = (emitter_type_t)list->type(item);
 	const char *note = row->live;
 	memset(&value, 0, sizeof(value));
 	if (list->read(item, &value) != 0) {
@@ -557,9 +537,8 @@ static void
 read_prof_columns(szind_t szind, prof_stats_t *live, prof_stats_t *accum) {
 	memset(live, 0, sizeof(*live));
 	memset(accum, 0, sizeof(*accum));
-	if (prof_stats_live(szind, live) != 0 || prof_stats_accum(szind, accum) != 0) {
-		memset(live, 0, sizeof(*live));
-	}
+	(void)prof_stats_read(false, szind, live);
+	(void)prof_stats_read(true, szind, accum);
 }
 
 static void
@@ -639,7 +618,6 @@ static void
 json_bin(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof) {
 	emitter_t *em = &r->em;
 	const bin_stats_t *s = &all->bins[i];
-	emitter_json_object_begin(em);
 	BIN_STATS_FIELDS(EMIT_FIELD)
 	if (with_prof) {
 		json_prof(em, i);
@@ -647,27 +625,45 @@ json_bin(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof) {
 	if (r->parts.mutexes) {
 		json_mutex(em, "mutex", &all->bin_mutexes[i]);
 	}
-	emitter_json_object_end(em);
 }
 
+/* What is printed of each size class of a kind; s: the statistics of the arena. */
+typedef struct {
+	const char *key; /* of the array in JSON */
+	bool (*is_idle)(const arena_stats_t *s, unsigned i); /* the table has no line for it */
+	void (*line)(report_t *r, bool is_header, const arena_stats_t *s, unsigned i, bool with_prof);
+	void (*json)(report_t *r, const arena_stats_t *s, unsigned i, bool with_prof);
+} classes_t;
+
+/* Prints the n classes of a kind; one line stands for a series of idle ones. */
 static void
-print_bins(report_t *r, const arena_stats_t *s, bool with_prof) {
+print_classes(report_t *r, const classes_t *c, unsigned n, const arena_stats_t *s,
+    bool with_prof) {
 	bool in_gap = false;
-	emitter_json_array_kv_begin(&r->em, "bins");
-	line_bin(r, true, s, 0, with_prof);
-	for (unsigned i = 0; i < SC_NBINS; i++) {
+	emitter_json_array_kv_begin(&r->em, c->key);
+	c->line(r, true, s, 0, with_prof);
+	for (unsigned i = 0; i < n; i++) {
 		if (emitter_is_json(&r->em)) {
-			json_bin(r, s, i, with_prof);
-		} else if (s->bins[i].nslabs == 0) {
+			emitter_json_object_begin(&r->em);
+			c->json(r, s, i, with_prof);
+			emitter_json_object_end(&r->em);
+		} else if (c->is_idle(s, i)) {
 			in_gap = true;
 		} else {
 			table_gap(&r->em, &in_gap);
-			line_bin(r, false, s, i, with_prof);
+			c->line(r, false, s, i, with_prof);
 		}
 	}
 	table_gap(&r->em, &in_gap);
 	emitter_json_array_end(&r->em);
 }
+
+static bool
+bin_is_idle(const arena_stats_t *s, unsigned i) {
+	return s->bins[i].nslabs == 0;
+}
+
+static const classes_t bin_classes = {"bins", bin_is_idle, line_bin, json_bin};
 
 static void
 line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bool with_prof) {
@@ -693,39 +689,28 @@ line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bo
 }
 
 static void
-json_large(emitter_t *em, const large_stats_t *s, unsigned i, bool with_prof) {
-	emitter_json_object_begin(em);
+json_large(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof) {
+	emitter_t *em = &r->em;
+	const large_stats_t *s = &all->lextents[i];
 	LARGE_STATS_FIELDS(EMIT_FIELD)
 	if (with_prof) {
 		json_prof(em, SC_NBINS + i);
 	}
-	emitter_json_object_end(em);
 }
 
-static void
-print_large(report_t *r, const arena_stats_t *s, bool with_prof) {
-	bool in_gap = false;
-	emitter_json_array_kv_begin(&r->em, "lextents");
-	line_large(r, true, s, 0, with_prof);
-	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {
-		const large_stats_t *c = &s->lextents[i];
-		if (emitter_is_json(&r->em)) {
-			json_large(&r->em, c, i, with_prof);
-		} else if (c->nmalloc == 0 && c->nrequests == 0) {
-			in_gap = true;
-		} else {
-			table_gap(&r->em, &in_gap);
-			line_large(r, false, s, i, with_prof);
-		}
-	}
-	table_gap(&r->em, &in_gap);
-	emitter_json_array_end(&r->em);
+static bool
+large_is_idle(const arena_stats_t *s, unsigned i) {
+	return s->lextents[i].nmalloc == 0 && s->lextents[i].nrequests == 0;
 }
 
+static const classes_t large_classes = {"lextents", large_is_idle, line_large, json_large};
+
 static void
-line_extents(emitter_t *em, bool is_header, unsigned i, const ecache_stats_t *s) {
+line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i,
+    bool with_prof UNUSED) {
 	line_t l;
-	line_begin(&l, em, is_header, 0);
+	const ecache_stats_t *s = &all->extents[i];
+	line_begin(&l, &r->em, is_header, 0);
 	if (is_header) {
 		cell_text(&l, 20, "extents:        size", "");
 	} else {
@@ -744,31 +729,18 @@ line_extents(emitter_t *em, bool is_header, unsigned i, const ecache_stats_t *s)
 }
 
 static void
-json_extents(emitter_t *em, const ecache_stats_t *s) {
-	emitter_json_object_begin(em);
+json_extents(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof UNUSED) {
+	emitter_t *em = &r->em;
+	const ecache_stats_t *s = &all->extents[i];
 	ECACHE_STATS_FIELDS(EMIT_FIELD)
-	emitter_json_object_end(em);
 }
 
-static void
-print_extents(emitter_t *em, const arena_stats_t *s) {
-	bool in_gap = false;
-	emitter_json_array_kv_begin(em, "extents");
-	line_extents(em, true, 0, &s->extents[0]);
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		const ecache_stats_t *x = &s->extents[i];
-		if (emitter_is_json(em)) {
-			json_extents(em, x);
-		} else if (x->ndirty + x->nmuzzy + x->nretained == 0) {
-			in_gap = true;
-		} else {
-			table_gap(em, &in_gap);
-			line_extents(em, false, i, x);
-		}
-	}
-	table_gap(em, &in_gap);
-	emitter_json_array_end(em);
+static bool
+extents_are_idle(const arena_stats_t *s, unsigned i) {
+	return s->extents[i].ndirty + s->extents[i].nmuzzy + s->extents[i].nretained == 0;
 }
+
+static const classes_t extent_classes = {"extents", extents_are_idle, line_extents, json_extents};
 
 static void
 print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
@@ -788,13 +760,13 @@ print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
 		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), s->mutexes, s->uptime_ns);
 	}
 	if (r->parts.bins) {
-		print_bins(r, s, with_prof);
+		print_classes(r, &bin_classes, SC_NBINS, s, with_prof);
 	}
 	if (r->parts.large) {
-		print_large(r, s, with_prof);
+		print_classes(r, &large_classes, SC_NSIZES - SC_NBINS, s, with_prof);
 	}
 	if (r->parts.extents) {
-		print_extents(&r->em, s);
+		print_classes(r, &extent_classes, SC_NPSIZES, s, with_prof);
 	}
 	if (r->parts.hpa) {
 		stats_print_hpa(&r->em, &s->hpa);

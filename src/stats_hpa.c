@@ -8,13 +8,13 @@
  */
 #include "stats_hpa.h"
 
+#include "ctl/node.h"
 #include "hpa/hslab.h"
 #include "os/pages.h"
 #include "util/assert.h"
 
-#define EMIT_uint64_t emitter_type_uint64
-#define EMIT_size_t emitter_type_size
-#define EMIT_FIELD(name, type, says) emitter_json_kv(em, #name, EMIT_##type, &s->name);
+#define EMIT_FIELD(name, type, says) \
+	emitter_json_kv(em, #name, (emitter_type_t)CTL_TYPE_##type, &s->name);
 
 #define EMIT_SEC(name, says) emitter_json_kv(em, "sec_" #name, emitter_type_size, &s->name);
 #define EMIT_ALLOC(name, says) emitter_json_kv(em, #name, emitter_type_uint64, &s->name);

@@ -450,9 +450,6 @@ conf_parse_source(conf_source_t source) {
 
 void
 conf_boot(void) {
-	if (config_debug) {
-		conf_table_check();
-	}
 	conf_read_link();
 	conf.env = config_user_config ? sys_env(JEMALLOC_CONFIG_ENV) : NULL;
 	conf.silent = true;

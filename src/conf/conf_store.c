@@ -34,40 +34,27 @@ conf_number(const conf_row_t *row, const char *value, size_t len, uint64_t *out)
 	    : fmt_apply_unit(out, *end);
 }
 
-/* Checks *n against the row's limits: 0, after clipping it if the row's flags say so, or ERANGE. */
+/*
+ * Checks *n against the row's limits: 0, after clipping it if the row's flags say so, or ERANGE.
+ * Numbers of a signed row are compared by their distance from the least one, INT64_MIN.
+ */
 static int
-conf_bound_unsigned(const conf_row_t *row, uint64_t *n) {
+conf_bound(const conf_row_t *row, uint64_t *n) {
+	bool is_signed = row->type == CONF_SSIZE || row->type == CONF_I64;
+	uint64_t flip = is_signed ? UINT64_C(1) << 63 : 0;
 	uint64_t min = (uint64_t)row->min;
-	assert(row->min >= 0 && min <= row->max);
-	if (*n < min) {
+	assert(is_signed ? row->min <= (int64_t)row->max && row->max <= INT64_MAX
+	    : row->min >= 0 && min <= row->max);
+	if ((*n ^ flip) < (min ^ flip)) {
 		if ((row->flags & CONF_CLIP_MIN) == 0) {
 			return ERANGE;
 		}
 		*n = min;
-	} else if (*n > row->max) {
+	} else if ((*n ^ flip) > (row->max ^ flip)) {
 		if ((row->flags & CONF_CLIP_MAX) == 0) {
 			return ERANGE;
 		}
 		*n = row->max;
-	}
-	return 0;
-}
-
-static int
-conf_bound_signed(const conf_row_t *row, int64_t *n) {
-	assert(row->max <= INT64_MAX);
-	int64_t max = (int64_t)row->max;
-	assert(row->min <= max);
-	if (*n < row->min) {
-		if ((row->flags & CONF_CLIP_MIN) == 0) {
-			return ERANGE;
-		}
-		*n = row->min;
-	} else if (*n > max) {
-		if ((row->flags & CONF_CLIP_MAX) == 0) {
-			return ERANGE;
-		}
-		*n = max;
 	}
 	return 0;
 }
@@ -80,16 +67,7 @@ static int
 conf_store_number(const conf_row_t *row, const char *value, size_t len) {
 	uint64_t n;
 	int err = conf_number(row, value, len, &n);
-	if (err != 0) {
-		return err;
-	}
-	if (row->type == CONF_SSIZE || row->type == CONF_I64) {
-		int64_t s = (int64_t)n;
-		err = conf_bound_signed(row, &s);
-		n = (uint64_t)s;
-	} else {
-		err = conf_bound_unsigned(row, &n);
-	}
+	err = err != 0 ? err : conf_bound(row, &n);
 	if (err != 0) {
 		return err;
 	}

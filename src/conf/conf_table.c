@@ -1,8 +1,8 @@
 /*
  * The table of all options, and the functions that find a row in it (conf_table.h).
  *
- * Invariant: a whole key matches its own row; debug builds check each row at boot
- * (conf_table_check). An abbreviated key matches the first row that accepts it. Locks: none,
+ * Invariant: a whole key matches its own row, and each row keeps what its type promises; the test
+ * conf_table checks that. An abbreviated key matches the first row that accepts it. Locks: none,
  * because rows are constant and the parsers here run only during boot, in one thread; mallctl nodes
  * (row->live) do not call them. Called by conf.c and ctl_opt.c; stats.c and doc/manual.c read the
  * rows.
@@ -151,37 +151,23 @@ set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
 }
 
 /*
- * In a build without sbrk refuses the words that need it. Prints a line of its own, and the caller
- * then prints its message too.
+ * Accepts only words that this build offers: dss without sbrk, unwinders that are not built in. Of
+ * dss prints a line of its own, and the caller then prints its message too.
  */
 static int
-parse_dss(const conf_row_t *row, const char *value, size_t len) {
+parse_offered(const conf_row_t *row, const char *value, size_t len) {
 	conf_row_t tried = *row;
-	unsigned prec;
-	tried.addr = &prec;
+	unsigned word;
+	tried.addr = &word;
 	int err = conf_store(&tried, value, len);
-	if (err == 0 && !conf_row_offers(row, prec)) {
-		malloc_printf("<jemalloc>: Error setting dss: dss:%s\n", dss_prec_names[prec]);
+	if (err == 0 && !conf_row_offers(row, word)) {
+		if (row->addr == &opt_dss) {
+			malloc_printf("<jemalloc>: Error setting dss: dss:%s\n", dss_prec_names[word]);
+		}
 		err = EINVAL;
 	}
 	if (err == 0) {
-		opt_dss = prec;
-	}
-	return err;
-}
-
-/* Accepts only unwinders that are built in. */
-static int
-parse_prof_unwind(const conf_row_t *row, const char *value, size_t len) {
-	conf_row_t tried = *row;
-	unsigned unwind;
-	tried.addr = &unwind;
-	int err = conf_store(&tried, value, len);
-	if (err == 0 && !conf_row_offers(row, unwind)) {
-		err = EINVAL;
-	}
-	if (err == 0) {
-		opt_prof_unwind = (prof_unwind_t)unwind;
+		*(unsigned *)row->addr = word;
 	}
 	return err;
 }
@@ -366,7 +352,7 @@ BOOL(huge_arena_pac_thp, opt_huge_arena_pac_thp, HERE, SHOWN,
     .help = "huge pages for the library's own data: auto only for an arena that has 2 MiB of "
     "it", MANUAL(initially, "disabled; auto with hpa:true")},
 BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reuse"),
-{.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_dss,
+{.key = "dss", .addr = &opt_dss, .type = CONF_ENUM, .words = dss_prec_names, .parse = parse_offered,
     .flags = SHOWN | CONF_PREFIX_KEY | CONF_PREFIX_WORD,
     .help = "whether address space comes from sbrk(2): never, before mmap (primary) or where mmap "
     "has none (secondary)", MANUAL(initially, "secondary where sbrk is built in, else disabled")},
@@ -571,7 +557,7 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0400, 0777, PROF,
     SHOWN | CONF_OCTAL | CONF_STRICT | STABLE,
     "permission bits of dump files, octal, that of the owner to read among them"),
 {.key = "prof_unwind", .addr = &opt_prof_unwind, .type = CONF_ENUM, .words = prof_unwind_names,
-    .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_prof_unwind,
+    .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_offered,
     .help = "how stacks are read, of the methods built in; auto takes the best that works"},
 {.key = "prof_budget", .addr = &opt_prof_budget, .type = CONF_FXP, .max = PROF_BUDGET_MAX,
     .feature = PROF, .flags = SHOWN | EXPERIMENTAL, .parse = parse_prof_more, .live = "prof.budget",
@@ -667,64 +653,6 @@ BOOL(disable_large_size_classes, opt_disable_large_size_classes, HERE, SHOWN,
 };
 
 const size_t conf_nrows = ARRAY_LEN(conf_rows);
-
-/* ------------------------------------------------------------------ the rows, debug builds */
-
-static void
-row_check_value(const conf_row_t *row) {
-	bool is_signed = row->type == CONF_SSIZE || row->type == CONF_I64;
-	switch ((conf_type_t)row->type) {
-	case CONF_WORD:
-	case CONF_ENUM:
-		assert(row->words[0] != NULL && row->words[1] != NULL);
-		break;
-	case CONF_LETTERS:
-		/* Each letter once, and the NUL. */
-		assert(row->words[1] == NULL && row->max == strlen(row->words[0]) + 1);
-		break;
-	case CONF_TEXT:
-		assert(row->max > 1 && row->room != NULL && *(const char **)row->addr != NULL);
-		break;
-	case CONF_BOOL:
-	case CONF_CUSTOM:
-		assert((row->set != NULL) == ((row->flags & CONF_RANGES) != 0));
-		break;
-	default:
-		assert(row->max > 0 && row->words == NULL);
-		assert(is_signed ? row->max <= INT64_MAX && row->min <= (int64_t)row->max
-		    : row->min >= 0 && (uint64_t)row->min <= row->max);
-		break;
-	}
-}
-
-static void
-row_check(const conf_row_t *row) {
-	/* The option is printed or has a node: other code reads its variable, by row->type. */
-	bool is_shown = (row->flags & CONF_SHOWN) != 0;
-	size_t len = strlen(row->key);
-	assert(len > 0 && len <= KEY_LEN_MAX);
-	assert(strspn(row->key, "abcdefghijklmnopqrstuvwxyz0123456789_") == len);
-	assert(row->type <= CONF_CUSTOM && row->feature < CONF_NFEATURES);
-	/* A whole key matches its own row, and no earlier row that accepts abbreviated keys. */
-	assert(conf_row_find(row->key, len) == row);
-	if (row->feature == CONF_RETIRED) {
-		assert(row->addr == NULL && row->parse == NULL && !is_shown);
-		return;
-	}
-	assert(row->help != NULL && row->help[0] != '\0');
-	assert(row->type == CONF_CUSTOM ? row->parse != NULL && !is_shown : row->addr != NULL);
-	assert((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
-	assert((row->flags & CONF_STABLE) == 0 || (row->flags & CONF_EXPERIMENTAL) == 0);
-	assert(row->live == NULL || (row->flags & CONF_NODE) != 0);
-	row_check_value(row);
-}
-
-void
-conf_table_check(void) {
-	for (size_t i = 0; i < conf_nrows; i++) {
-		row_check(&conf_rows[i]);
-	}
-}
 
 /* ------------------------------------------------------------------ look-ups */
 

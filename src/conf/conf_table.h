@@ -13,9 +13,6 @@
 extern const conf_row_t conf_rows[];
 extern const size_t conf_nrows;
 
-/* Asserts for each row what the parser, the nodes and the report rely on; for debug builds. */
-void conf_table_check(void);
-
 /* Whether the part of the library that the row needs (row->feature) is built in. */
 bool conf_row_is_built(const conf_row_t *row);
 

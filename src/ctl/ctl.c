@@ -2,11 +2,11 @@
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
  * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
  * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
- * themselves. List items (opt.*) need neither gate, lock nor conditions. The walk takes no lock and
- * does not enter the gate. Lock: snapshot_mutex (ctl_snapshot.h) is held during calls of leaves
- * flagged CTL_LOCKED and while fields are read. Called in any thread by jemalloc.c (ctl_byname,
- * ctl_nametomib, ctl_bymib) and stats.c (ctl_byname), and in a forked child by jemalloc_fork.c
- * (ctl_postfork_child).
+ * themselves. List items (opt.*) need neither gate, lock nor conditions. What a row of the tree
+ * must keep is checked by the test ctl. The walk takes no lock and does not enter the gate. Lock:
+ * snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while
+ * fields are read. Called in any thread by jemalloc.c (ctl_byname, ctl_nametomib, ctl_bymib) and
+ * stats.c (ctl_byname), and in a forked child by jemalloc_fork.c (ctl_postfork_child).
  */
 #include "ctl/ctl.h"
 
@@ -15,6 +15,7 @@
 #include "os/gate.h"
 #include "prof/prof.h"
 #include "util/assert.h"
+#include "util/fmt.h"
 
 /* A position in the tree: a node, or a field or list item of a directory. */
 typedef struct {
@@ -52,19 +53,10 @@ node_item_name(const ctl_node_t *node, size_t i) {
 /* Parses a decimal number without sign; 0 or ENOENT. */
 static int
 parse_index(const char *text, size_t len, size_t *out) {
-	size_t n = 0;
-	if (len == 0) {
-		return ENOENT;
-	}
-	for (size_t i = 0; i < len; i++) {
-		unsigned digit = (unsigned)(unsigned char)text[i] - '0';
-		if (digit > 9 || n > (SIZE_MAX - digit) / 10) {
-			return ENOENT;
-		}
-		n = n * 10 + digit;
-	}
-	*out = n;
-	return 0;
+	uint64_t n;
+	int err = fmt_parse_digits(text, len, &n);
+	*out = (size_t)n;
+	return err == 0 ? 0 : ENOENT;
 }
 
 /* Finds the child or item of this name; 0 and its MIB number in *out, or ENOENT. */
@@ -132,8 +124,6 @@ walk_mib(ctl_place_t *at, const size_t *mib, size_t miblen) {
 	return 0;
 }
 
-static void ctl_check(void);
-
 /*
  * Moves `at` from the root along a name, at most *miblen levels deep, and stores the MIB. *miblen
  * becomes the number of levels. What the name has beyond *miblen levels is ignored (so mallctl says
@@ -146,9 +136,6 @@ walk_name(ctl_place_t *at, const char *name, size_t *mib, size_t *miblen) {
 	at->node = &ctl_root;
 	at->item = NO_ITEM;
 	assert(*miblen <= CTL_MAX_DEPTH + 1);
-	if (config_debug) {
-		ctl_check();
-	}
 	while (depth < *miblen) {
 		size_t len = strcspn(name, ".");
 		if (len == 0 || depth == CTL_MAX_DEPTH || at->item != NO_ITEM) {
@@ -179,78 +166,6 @@ static size_t
 leaf_size(const ctl_node_t *leaf) {
 	assert(leaf->kind == CTL_LEAF);
 	return leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type);
-}
-
-/* ------------------------------------------------------------------ the data, debug builds */
-
-/* Asserts what the walker and the calls below rely on for one leaf. */
-static void
-check_leaf(const ctl_node_t *leaf) {
-	bool reads = leaf->access == CTL_R || leaf->access == CTL_RW || leaf->access == CTL_RAW;
-	bool writes = leaf->access == CTL_W || leaf->access == CTL_RW || leaf->access == CTL_ACT;
-	bool has_value = leaf->access != CTL_ACT && leaf->access != CTL_RAW;
-	assert(reads || writes);
-	assert((leaf->get != NULL) == reads && (leaf->set != NULL) == writes);
-	assert((leaf->flags & CTL_DIRECT) == 0 || ((leaf->access & ~CTL_RW) == 0
-	    && (leaf->flags & CTL_NULL_NEW) == 0));
-	assert((leaf->type != CTL_NONE) == has_value && leaf->type < CTL_NTYPES);
-	assert((leaf->type == CTL_BYTES) == (leaf->size != 0));
-	assert(leaf_size(leaf) <= sizeof(ctl_value_t));
-	assert(leaf->nchildren == 0 && leaf->nfields == 0);
-	/* The lock of the snapshot is only taken inside the gate. */
-	assert((leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE));
-	/* Without newp CTL_NEED_NEW refuses the call, but CTL_NULL_NEW calls set(). */
-	assert((leaf->flags & (CTL_NEED_NEW | CTL_NULL_NEW)) != (CTL_NEED_NEW | CTL_NULL_NEW));
-	assert((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
-}
-
-/*
- * Asserts that each name leads to its own child. Only list items may have an empty name, which is
- * not found (node.h), or one that is longer than a node's can be.
- */
-static void
-check_names(const ctl_node_t *node) {
-	for (size_t i = 0; i < node->nchildren + node_nitems(node); i++) {
-		const char *name = i < node->nchildren ? node_child(node, i)->name
-		    : node_item_name(node, i - node->nchildren);
-		size_t found = SIZE_MAX;
-		assert(strchr(name, '.') == NULL);
-		assert((name[0] != '\0' && strlen(name) < CTL_ENTRY_NAME_SIZE) || node->kind == CTL_LIST);
-		assert(name[0] == '\0' || (find_by_name(node, name, strlen(name), &found) == 0
-		    && found == i));
-		(void)found;
-	}
-}
-
-static void
-check_node(const ctl_node_t *node, unsigned depth) {
-	assert(depth <= CTL_MAX_DEPTH && node->kind <= CTL_LEAF);
-	if (node->kind == CTL_LEAF) {
-		check_leaf(node);
-		return;
-	}
-	assert(node->nchildren + node_nitems(node) > 0);
-	assert(node->nfields == 0 || (node->kind == CTL_DIR && node->base != NULL));
-	assert(node->kind != CTL_INDEX || (node->nchildren == 1 && node->has != NULL));
-	if (node->kind != CTL_INDEX) {
-		check_names(node);
-	}
-	for (size_t i = 0; i < node->nfields; i++) {
-		assert(ctl_type_size((ctl_type_t)node->fields[i].type) > 0);
-		assert((node->fields[i].flags & ~CTL_IF_STATS) == 0);
-	}
-	for (size_t i = 0; i < node->nchildren; i++) {
-		check_node(node_child(node, i), depth + 1);
-	}
-}
-
-/* Asserts that the whole tree is valid; debug builds, when a name is first looked up. */
-static void
-ctl_check(void) {
-	static atomic_b_t is_done;
-	if (!atomic_exchange_b(&is_done, true, MO_RELAXED)) {
-		check_node(&ctl_root, 0);
-	}
 }
 
 /* ------------------------------------------------------------------ calls on leaves */

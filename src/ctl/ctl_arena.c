@@ -436,10 +436,28 @@ set_default_ms(const ctl_call_t *call, const ctl_value_t *in) {
 	return arenas_decay_ms_default_set(ctl_arg(call), in->sz) == 0 ? 0 : EFAULT;
 }
 
-/* Creates an arena and replies with its index; the caller has room for that. */
+/*
+ * The argument of arenas_create_ext. metadata_use_hooks is ignored: metadata never comes from
+ * hooks.
+ */
+typedef struct {
+	ehooks_table_t *hooks;
+	bool metadata_use_hooks;
+} arena_config_t;
+
+cassert(offsetof(arena_config_t, hooks) == 0);
+
+/* Creates an arena and replies with its index; newp, of newlen bytes, begins with its hooks. */
 static int
-create(const ctl_call_t *call, ehooks_table_t *hooks) {
+create(const ctl_call_t *call, size_t newlen) {
+	ehooks_table_t *hooks = NULL;
 	unsigned ind;
+	if (!ctl_has_room(call, sizeof(ind)) || (call->newp != NULL && call->newlen != newlen)) {
+		return EINVAL;
+	}
+	if (call->newp != NULL) {
+		memcpy(&hooks, call->newp, sizeof(hooks));
+	}
 	if (hooks != NULL && hooks->alloc == NULL) {
 		return EINVAL;
 	}
@@ -450,38 +468,13 @@ create(const ctl_call_t *call, ehooks_table_t *hooks) {
 static int
 raw_create(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
-	ehooks_table_t *hooks = NULL;
-	if (!ctl_has_room(call, sizeof(unsigned))
-	    || (call->newp != NULL && call->newlen != sizeof(hooks))) {
-		return EINVAL;
-	}
-	if (call->newp != NULL) {
-		memcpy(&hooks, call->newp, sizeof(hooks));
-	}
-	return create(call, hooks);
+	return create(call, sizeof(ehooks_table_t *));
 }
-
-/*
- * The argument of arenas_create_ext. metadata_use_hooks is ignored: metadata never comes from
- * hooks.
- */
-typedef struct {
-	ehooks_table_t *hooks;
-	bool metadata_use_hooks;
-} arena_config_t;
 
 int
 ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out) {
 	(void)out;
-	arena_config_t config = {NULL, false};
-	if (!ctl_has_room(call, sizeof(unsigned))
-	    || (call->newp != NULL && call->newlen != sizeof(config))) {
-		return EINVAL;
-	}
-	if (call->newp != NULL) {
-		memcpy(&config, call->newp, sizeof(config));
-	}
-	return create(call, config.hooks);
+	return create(call, sizeof(arena_config_t));
 }
 
 static int

@@ -10,6 +10,7 @@
 #include "meta/sc.h"
 #include "prof/prof.h"
 #include "util/assert.h"
+#include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/control/prof_session.h"
 #include "prof/sites/prof_label.h"
@@ -41,7 +42,7 @@ static int
 set_prefix(const ctl_call_t *call, const ctl_value_t *in) {
 	const char *prefix = read_text(in);
 	(void)call;
-	return prefix == NULL ? EFAULT : prof_prefix_set(prefix);
+	return prefix == NULL ? EFAULT : prof_sys_prefix_set(prefix);
 }
 
 /* SIZE_MAX, without newp, keeps the rate; so a number above 63 becomes 63 here already. */
@@ -216,37 +217,31 @@ has_lextent(size_t i) {
 	return config_prof && prof_is_booted() && opt_prof_stats && ctl_has_lextent(i);
 }
 
-/* The size class of a leaf, which is a large one with CTL_ARG(true). */
-static unsigned
-class_of(const ctl_call_t *call) {
-	return (unsigned)call->mib[3] + (ctl_arg(call) != 0 ? SC_NBINS : 0);
-}
+/* CTL_ARG() of these leaves: of a large class, of all samples so far. */
+enum { STATS_LARGE = 1, STATS_ACCUM = 2 };
 
 static int
-get_live(const ctl_call_t *call, ctl_value_t *out) {
-	return prof_stats_live(class_of(call), (prof_stats_t *)out);
+get_stats(const ctl_call_t *call, ctl_value_t *out) {
+	unsigned szind = (unsigned)call->mib[3] + ((ctl_arg(call) & STATS_LARGE) != 0 ? SC_NBINS : 0);
+	return prof_stats_read((ctl_arg(call) & STATS_ACCUM) != 0, szind, (prof_stats_t *)out);
 }
 
-static int
-get_accum(const ctl_call_t *call, ctl_value_t *out) {
-	return prof_stats_accum(class_of(call), (prof_stats_t *)out);
-}
-
-#define STATS_NODE(n, g, is_large, says) \
+#define STATS_NODE(n, which, says) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_BYTES, .size = sizeof(prof_stats_t), \
-	    .access = CTL_R, .get = (g), .flags = CTL_IF_BOOTED | CTL_ARG(is_large), MANUAL(text, says)}
+	    .access = CTL_R, .get = get_stats, .flags = CTL_IF_BOOTED | CTL_ARG(which), \
+	    MANUAL(text, says)}
 
 static const ctl_node_t bin_nodes[] = {
-	STATS_NODE("live", get_live, false,
+	STATS_NODE("live", 0,
 	    "two uint64_t, sum of requested bytes and number, over the live samples of small size "
 	    "class i; needs prof_stats"),
-	STATS_NODE("accum", get_accum, false,
+	STATS_NODE("accum", STATS_ACCUM,
 	    "the same over all samples so far"),
 };
 static const ctl_node_t lextent_nodes[] = {
-	STATS_NODE("live", get_live, true,
+	STATS_NODE("live", STATS_LARGE,
 	    "as prof.stats.bins.<i>.live, of large size class i"),
-	STATS_NODE("accum", get_accum, true,
+	STATS_NODE("accum", STATS_LARGE | STATS_ACCUM,
 	    "as prof.stats.bins.<i>.accum, of large size class i"),
 };
 static const ctl_node_t bin_proto[] = {CTL_NODE_DIR("", bin_nodes)};
@@ -338,7 +333,7 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_VALUE_R("last_error", string, prof_last_error, PROF, NODE_STABLE
 	    "name of the errno, path, and bytes written of the last profile that failed, empty if "
 	    "none did; valid until the same thread reads it again"),
-	CTL_VALUE_R("dump_errors", uint64_t, prof_dump_errors, PROF, NODE_STABLE
+	CTL_VALUE_R("dump_errors", uint64_t, prof_dump_nerrors, PROF, NODE_STABLE
 	    "how many profiles could not be written"),
 	CTL_VALUE_R("dump_suppressed", uint64_t, prof_keep_suppressed, PROF, NODE_STABLE
 	    "how many automatic profiles were left out: too soon after another, another one was "

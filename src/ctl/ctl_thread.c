@@ -87,25 +87,14 @@ read_deallocated(void) {
 	return tsd == NULL ? 0 : tsd_deallocated(tsd);
 }
 
+/* The address of the counter: of allocated bytes, with CTL_ARG(true) of those freed. */
 static int
-get_allocatedp(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+get_counterp(const ctl_call_t *call, ctl_value_t *out) {
 	tsd_t *tsd = this_thread();
 	if (tsd == NULL) {
 		return EAGAIN;
 	}
-	out->p = tsd_allocatedp(tsd);
-	return 0;
-}
-
-static int
-get_deallocatedp(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	tsd_t *tsd = this_thread();
-	if (tsd == NULL) {
-		return EAGAIN;
-	}
-	out->p = tsd_deallocatedp(tsd);
+	out->p = ctl_arg(call) ? tsd_deallocatedp(tsd) : tsd_allocatedp(tsd);
 	return 0;
 }
 
@@ -385,12 +374,12 @@ static const ctl_node_t thread_nodes[] = {
 	    "threads run"),
 	CTL_VALUE_R("allocated", uint64_t, read_allocated, 0,
 	    "bytes that the calling thread ever allocated, in usable sizes"),
-	CTL_NODE_R("allocatedp", CTL_POINTER, get_allocatedp, 0,
+	CTL_NODE_R("allocatedp", CTL_POINTER, get_counterp, CTL_ARG(false),
 	    "address of that counter (uint64_t *), to be read without a call while the thread lives; "
 	    "from the first such request on the thread's calls are slower, because they count at once"),
 	CTL_VALUE_R("deallocated", uint64_t, read_deallocated, 0,
 	    "bytes that the calling thread ever freed"),
-	CTL_NODE_R("deallocatedp", CTL_POINTER, get_deallocatedp, 0,
+	CTL_NODE_R("deallocatedp", CTL_POINTER, get_counterp, CTL_ARG(true),
 	    "address of that counter, as thread.allocatedp"),
 	CTL_NODE_DIR("tcache", thread_tcache_nodes),
 	CTL_NODE_DIR("peak", peak_nodes),

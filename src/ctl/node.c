@@ -20,6 +20,7 @@ ctl_type_size(ctl_type_t type) {
 		[CTL_STRING] = sizeof(const char *),
 		[CTL_POINTER] = sizeof(void *),
 	};
+	static_assert(CTL_STRING > (int)emitter_type_int64, "no number stands for two types");
 	assert(type < CTL_NTYPES && type != CTL_BYTES);
 	assert(type == CTL_NONE || size[type] > 0);
 	return size[type];

@@ -13,6 +13,7 @@
 #define CTL_NODE_H
 
 #include "util/compiler.h"
+#include "util/emitter.h"
 #include "util/manual.h"
 
 /*
@@ -34,15 +35,16 @@ typedef enum {
 	CTL_LEAF
 } ctl_kind_t;
 
+/* Types that are printed have the numbers of the emitter. */
 typedef enum {
 	CTL_NONE,   /* no value */
-	CTL_BOOL,
-	CTL_UNSIGNED,
-	CTL_U32,
-	CTL_U64,
-	CTL_SIZE,
-	CTL_SSIZE,
-	CTL_STRING, /* const char * */
+	CTL_BOOL = emitter_type_bool,
+	CTL_UNSIGNED = emitter_type_unsigned,
+	CTL_U32 = emitter_type_uint32,
+	CTL_U64 = emitter_type_uint64,
+	CTL_SIZE = emitter_type_size,
+	CTL_SSIZE = emitter_type_ssize,
+	CTL_STRING = emitter_type_string, /* const char * */
 	CTL_POINTER,
 	CTL_BYTES,  /* a struct of node->size bytes */
 	CTL_NTYPES

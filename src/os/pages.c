@@ -332,6 +332,40 @@ pages_move_over(void *from, size_t size, void *to, size_t new_size) {
 	return try_move(from, size, new_size, MREMAP_FIXED, to, &at);
 }
 
+/* The least bytes of a store: pages that are not used cost address space only. */
+#define STORE_MIN ((size_t)1 << 18)
+
+bool
+pages_store_try_reserve(pages_store_t *s, size_t bytes) {
+	if (bytes <= s->bytes) {
+		return true;
+	}
+	bool commit = true;
+	size_t size = PAGE_CEILING(max_zu(max_zu(bytes, STORE_MIN), 2 * s->bytes));
+	void *at = pages_map(NULL, size, PAGE, &commit);
+	if (at == NULL) {
+		return false;
+	}
+	if (s->at != NULL && pages_move_over(s->at, s->bytes, at, size) != 0) {
+		/* A filter of system calls forbids it, or there are as many mappings as there may be. */
+		if (!sys_is_readable(at, size)) {
+			return false;
+		}
+		memcpy(at, s->at, s->bytes);
+		pages_unmap_in_time(s->at, s->bytes);
+	}
+	*s = (pages_store_t){at, size};
+	return true;
+}
+
+void
+pages_store_free(pages_store_t *s) {
+	if (s->at != NULL) {
+		pages_unmap_in_time(s->at, s->bytes);
+	}
+	*s = (pages_store_t){NULL, 0};
+}
+
 void *
 pages_map_file(int fd, size_t size) {
 	int saved = errno;

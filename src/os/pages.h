@@ -107,6 +107,18 @@ int pages_unmap(void *addr, size_t size);
  * (256 ranges), the address space of the range is lost.
  */
 void pages_unmap_in_time(void *addr, size_t size);
+/* Memory of its own mapping that grows, and may move when it does; all zeros: none. */
+typedef struct {
+	void *at;
+	size_t bytes;
+} pages_store_t;
+/*
+ * Makes it at least so long, twice as long at least if it grows; what is new reads as zero.
+ * False: there is no memory, and it is as it was.
+ */
+bool pages_store_try_reserve(pages_store_t *s, size_t bytes);
+/* Unmaps it (pages_unmap_in_time()); it is all zeros then. */
+void pages_store_free(pages_store_t *s);
 /* For tests: tries again to unmap the kept ranges; returns the bytes of those still mapped. */
 size_t pages_left(void);
 /*

@@ -8,7 +8,7 @@
  * recent list) have theirs, and none of them is held while this file calls a hook of the user.
  * Called by imalloc and irealloc (samples), thread_event (heartbeats, by a hook that jemalloc_init
  * sets), jemalloc_init (boot), the C library at exit (prof_fdump), jemalloc_fork, ctl_arena
- * (samples of an arena that is reset), ctl_prof (prefix, texts) and ctl_snapshot (lock statistics).
+ * (samples of an arena that is reset), ctl_prof (texts) and ctl_snapshot (lock statistics).
  */
 #include "prof/prof.h"
 
@@ -362,16 +362,6 @@ prof_fdump(void) {
 		malloc_write("<jemalloc>: Exiting with error code because memory leaks were detected\n");
 		sys_exit_from_handler(1);
 	}
-}
-
-int
-prof_prefix_set(const char *prefix) {
-	return prof_is_booted() ? prof_sys_prefix_set(prefix) : ENOENT;
-}
-
-uint64_t
-prof_dump_errors(void) {
-	return prof_dump_nerrors();
 }
 
 const char *

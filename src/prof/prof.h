@@ -117,19 +117,11 @@ void prof_heartbeat(tsd_t *tsd, uint64_t bytes);
 /* --------------------------------------------------------------- dumps */
 
 /*
- * Stores a copy of the prefix, made absolute; if the absolute path would be too long, the prefix
- * stays relative. With "" only profiles with an explicit path are written. 0; ENOENT before the
- * profiler is booted; EINVAL if the prefix itself is too long.
- */
-int prof_prefix_set(const char *prefix);
-/*
  * "ERRNO-NAME PATH BYTES-WRITTEN" of the last failed dump; "" if there is none, before the profiler
  * is booted, and without memory. The text is valid until the same thread asks again or ends. This
- * and the next two begin anew in a forked child.
+ * and the next one begin anew in a forked child.
  */
 const char *prof_last_error(void);
-/* Number of failed dumps since the start; before the profiler is booted 0. */
-uint64_t prof_dump_errors(void);
 /*
  * Absolute path of the last profile written to a file (relative if the absolute one is too long);
  * "" if there is none, before the profiler is booted, and without memory. Valid as the text above.

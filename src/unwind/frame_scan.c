@@ -12,8 +12,8 @@
  * first; so does an object that is back at its place, if another was there meanwhile. Until the
  * next look the old entry is found, so an FDE is checked at each use: it and its CIE must still lie
  * in the .eh_frame that was scanned, and its function begin where it did. No lock for readers; one
- * thread at a time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c and
- * unwind.c.
+ * thread at a time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c, unwind.c
+ * and prof_backtrace.c.
  */
 #include "unwind/frame_scan.h"
 

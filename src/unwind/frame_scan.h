@@ -3,8 +3,9 @@
  * nothing says where their .eh_frame is. When a look first finds such an object, its segments are
  * scanned for it, and a sorted table of its functions is made. Finding a function is possible in
  * any state of the program: no lock, no allocation. Called by unwind_rows.c, by unwind_step.c (is
- * an object known) and by unwind.c (is a look wanted; in a forked child). An FDE is the record of
- * one function in an .eh_frame; it refers to a CIE, which holds what many functions share.
+ * an object known), by prof_backtrace.c (is a look wanted) and by unwind.c (in a forked child). An
+ * FDE is the record of one function in an .eh_frame; it refers to a CIE, which holds what many
+ * functions share.
  */
 #ifndef UNWIND_FRAME_SCAN_H
 #define UNWIND_FRAME_SCAN_H

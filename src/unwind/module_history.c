@@ -14,7 +14,7 @@
 #include "meta/region.h"
 #include "os/gate.h"
 #include "unwind/objects.h"
-#include "unwind/unwind.h"
+#include "unwind/unwind_rows.h"
 #include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
@@ -144,7 +144,7 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 		return 0;
 	}
 	if (is_taken) {
-		unwind_forget_rows(); /* cached rows describe the object that was there before */
+		unwind_rows_forget(); /* cached rows describe the object that was there before */
 	}
 	record_t *r = record_new(strlen(m->path));
 	if (r == NULL) {
@@ -199,7 +199,7 @@ module_history_postfork_child(void) {
 		atomic_store_u32(&history.n, history.last->number, MO_RELEASE);
 	}
 	history.has_missed = true;
-	unwind_forget_rows();
+	unwind_rows_forget();
 	end_look();
 }
 

@@ -58,16 +58,6 @@ have_lookup(void) {
 	return _dl_find_object != NULL;
 }
 
-static bool
-look_up_object(uintptr_t pc, const void **hdr) {
-	struct dl_find_object o;
-	if (_dl_find_object((void *)pc, &o) != 0) {
-		return false;
-	}
-	*hdr = o.dlfo_eh_frame;
-	return true;
-}
-
 bool
 objects_place(uintptr_t pc, struct object_place_s *place) {
 	struct dl_find_object o;
@@ -75,7 +65,7 @@ objects_place(uintptr_t pc, struct object_place_s *place) {
 		return false;
 	}
 	*place = (struct object_place_s){(uintptr_t)o.dlfo_map_start,
-	    (uintptr_t)o.dlfo_map_end, o.dlfo_link_map};
+	    (uintptr_t)o.dlfo_map_end, o.dlfo_link_map, o.dlfo_eh_frame};
 	return true;
 }
 
@@ -108,13 +98,6 @@ objects_describe(const struct object_place_s *place, struct sys_module_s *m,
 	(void)place;
 	(void)m;
 	(void)build_id;
-	return false;
-}
-
-static bool
-look_up_object(uintptr_t pc, const void **hdr) {
-	(void)pc;
-	(void)hdr;
 	return false;
 }
 #endif
@@ -191,7 +174,13 @@ look_up_module(uintptr_t pc, const void **hdr) {
 
 bool
 objects_find(uintptr_t pc, const void **hdr) {
-	return have_lookup() ? look_up_object(pc, hdr) : look_up_module(pc, hdr);
+	struct object_place_s place = {.hdr = NULL};
+	if (!have_lookup()) {
+		return look_up_module(pc, hdr);
+	}
+	bool is_found = objects_place(pc, &place);
+	*hdr = place.hdr;
+	return is_found;
 }
 
 /* Adds an object to the copy that is being written; nonzero if it is full. */

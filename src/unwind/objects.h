@@ -17,11 +17,15 @@
  * first 512; and a search is given up, with false, when refreshes disturbed it 4 times.
  */
 bool objects_find(uintptr_t pc, const void **hdr);
-/* The range of an object, and the address of the loader's description of it (a struct link_map). */
+/*
+ * The range of an object, the address of the loader's description of it (a struct link_map), and
+ * its .eh_frame_hdr; NULL: it has none.
+ */
 struct object_place_s {
 	uintptr_t start;
 	uintptr_t end;
 	const void *entry;
+	const void *hdr;
 };
 /*
  * The place of the object at pc. Returns false if there is none, or if the C library has no look-up

@@ -1,10 +1,9 @@
 /*
  * Selects the unwinding method and calls it; unwind.h has the contract. The selected method is one
  * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
- * lock. Called by prof_backtrace.c to read stacks, to select a method and to refresh; by
- * prof_hook.c for the default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for
- * the method's name and statistics; by module_history.c to forget rows; by prof.c at boot and in a
- * forked child.
+ * lock. Called by prof_backtrace.c to read stacks and to select a method; by prof_hook.c for the
+ * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for the method's name
+ * and statistics; by prof.c at boot and in a forked child.
  */
 #include "unwind/unwind.h"
 
@@ -13,9 +12,6 @@
 #include "unwind/objects.h"
 #include "unwind/unwind_rows.h"
 #include "util/assert.h"
-
-/* Whether unwind_rows.c and frame_scan.c are in the build: with any method but "none". */
-#define HAS_ROWS (CONFIG_PROF_FRAMEPTR || CONFIG_PROF_LIBUNWIND || CONFIG_PROF_LIBGCC)
 
 /* The method "none": no frames. */
 static unsigned
@@ -130,40 +126,13 @@ unwind(void **frames, unsigned max) {
 }
 
 void
-unwind_forget_rows(void) {
-#if HAS_ROWS
-	unwind_rows_forget();
-#endif
-}
-
-void
-unwind_refresh(void) {
-#if HAS_ROWS
-	unwind_rows_refresh();
-#endif
-}
-
-bool
-unwind_is_refresh_wanted(void) {
-#if HAS_ROWS
-	return frame_scan_is_wanted();
-#else
-	return false;
-#endif
-}
-
-void
 unwind_postfork_child(void) {
 	objects_postfork_child();
-#if HAS_ROWS
 	frame_scan_postfork_child();
-#endif
 }
 
 void
 unwind_stats_read(struct unwind_stats_s *dst) {
 	unwind_counts_read(dst);
-#if HAS_ROWS
 	unwind_rows_stats(dst);
-#endif
 }

@@ -9,7 +9,7 @@
  * on any thread. Walks are begun by prof_backtrace.c, and by prof_hook.c in the default hook. They
  * hold no lock of the allocator, and the busy flag of the thread's record, which prof_backtrace()
  * sets, keeps the thread from recording a sample meanwhile. Also called by prof_dump.c,
- * prof_course.c, prof_request.c, module_history.c and prof.c (unwind.c says for what).
+ * prof_course.c, prof_request.c and prof.c (unwind.c says for what).
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H
@@ -44,15 +44,6 @@ unsigned unwind(void **frames, unsigned max);
 unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo);
 
-/* Makes all cached rows invalid, because other code may lie at their addresses. */
-void unwind_forget_rows(void);
-/*
- * Learns which objects were loaded and unloaded. To be called from time to time with no lock held,
- * because it takes the loader's lock.
- */
-void unwind_refresh(void);
-/* Whether unwind_refresh() is due at once: a walk came to an object that must be scanned first. */
-bool unwind_is_refresh_wanted(void);
 /* In a forked child: the thread that was learning that does not exist. */
 void unwind_postfork_child(void);
 /* Copies all counters of walks and rows. */

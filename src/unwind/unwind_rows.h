@@ -5,7 +5,8 @@
  * that mixes the address, the row and the generation of rows, so a torn or stale entry does not
  * match. The generation changes when an object was unloaded or may have been, when another object
  * lies where one was, or when an object without .eh_frame_hdr was scanned. Called by the walks
- * (unwind_fp.c, unwind_step.c), by code.c and by unwind.c.
+ * (unwind_fp.c, unwind_step.c), by code.c, and by unwind.c for statistics; module_history.c forgets
+ * rows, prof_backtrace.c refreshes.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H
@@ -136,10 +137,11 @@ row_t unwind_row_pack(const struct cfi_row_s *r);
 /*
  * Asks the loader whether objects were unloaded, lists loaded objects again (objects_refresh) and
  * scans new ones (frame_scan_try_look). If some were unloaded or scanned, or the loader does not
- * count, all rows are forgotten. Takes the loader's lock: to be called with no lock held.
+ * count, all rows are forgotten. Takes the loader's lock: to be called with no lock held, from time
+ * to time, and at once if frame_scan_is_wanted().
  */
 void unwind_rows_refresh(void);
-/* Makes all cached rows invalid. */
+/* Makes all cached rows invalid, because other code may lie at their addresses. */
 void unwind_rows_forget(void);
 /* Sets the counters of rows, and of objects without .eh_frame_hdr, in *dst. */
 void unwind_rows_stats(struct unwind_stats_s *dst);

@@ -12,6 +12,9 @@
 #include "util/bits.h"
 #include "util/fmt.h"
 
+cassert(sizeof(unsigned) == sizeof(uint32_t));
+cassert(sizeof(size_t) == sizeof(uint64_t) && sizeof(ssize_t) == sizeof(int64_t));
+
 /* Bytes for the text of any value that is not a string, with the NUL. */
 #define EMITTER_VALUE_BUF 32
 /* Bytes, with the NUL, of the stack buffer for the pieces of JSON strings. */
@@ -33,11 +36,6 @@ emitter_puts(emitter_t *em, const char *s) {
 	em->write(em->opaque, s);
 }
 
-static bool
-is_string_type(emitter_type_t type) {
-	return type == emitter_type_string || type == emitter_type_title;
-}
-
 /* Writes a value that is not a string into buf as text. */
 static void
 value_text(char buf[EMITTER_VALUE_BUF], emitter_type_t type, const void *value) {
@@ -46,23 +44,17 @@ value_text(char buf[EMITTER_VALUE_BUF], emitter_type_t type, const void *value) 
 	case emitter_type_bool:
 		fmt_snprintf(buf, n, "%s", *(const bool *)value ? "true" : "false");
 		return;
-	case emitter_type_int: fmt_snprintf(buf, n, "%d", *(const int *)value); return;
+	case emitter_type_unsigned:
+	case emitter_type_uint32: fmt_snprintf(buf, n, "%u", *(const unsigned *)value); return;
+	case emitter_type_uint64:
+	case emitter_type_size:
+		fmt_snprintf(buf, n, "%llu", (unsigned long long)*(const uint64_t *)value);
+		return;
+	case emitter_type_ssize:
 	case emitter_type_int64:
 		fmt_snprintf(buf, n, "%lld", (long long)*(const int64_t *)value);
 		return;
-	case emitter_type_unsigned:
-		fmt_snprintf(buf, n, "%u", *(const unsigned *)value);
-		return;
-	case emitter_type_uint32:
-		fmt_snprintf(buf, n, "%u", (unsigned)*(const uint32_t *)value);
-		return;
-	case emitter_type_uint64:
-		fmt_snprintf(buf, n, "%llu", (unsigned long long)*(const uint64_t *)value);
-		return;
-	case emitter_type_size: fmt_snprintf(buf, n, "%zu", *(const size_t *)value); return;
-	case emitter_type_ssize: fmt_snprintf(buf, n, "%zd", *(const ssize_t *)value); return;
-	case emitter_type_string:
-	case emitter_type_title: break;
+	case emitter_type_string: break;
 	}
 	assert_not_reached();
 }
@@ -173,7 +165,7 @@ emitter_json_value(emitter_t *em, emitter_type_t type, const void *value) {
 		return;
 	}
 	json_item_begin(em);
-	if (is_string_type(type)) {
+	if (type == emitter_type_string) {
 		json_string(em, value_string(value));
 		return;
 	}
@@ -251,17 +243,13 @@ static void
 table_value(emitter_t *em, emitter_type_t type, const void *value) {
 	if (type == emitter_type_string) {
 		emitter_puts(em, "\"");
-	}
-	if (is_string_type(type)) {
 		emitter_puts(em, value_string(value));
-	} else {
-		char buf[EMITTER_VALUE_BUF];
-		value_text(buf, type, value);
-		emitter_puts(em, buf);
-	}
-	if (type == emitter_type_string) {
 		emitter_puts(em, "\"");
+		return;
 	}
+	char buf[EMITTER_VALUE_BUF];
+	value_text(buf, type, value);
+	emitter_puts(em, buf);
 }
 
 static void
@@ -305,39 +293,25 @@ emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, cons
 }
 
 void
-emitter_table_dict_begin(emitter_t *em, const char *header) {
-	if (!emitter_is_json(em)) {
-		table_indent(em);
-		emitter_puts(em, header);
-		emitter_puts(em, "\n");
-		em->depth++;
-	}
-}
-
-void
-emitter_table_dict_end(emitter_t *em) {
-	if (!emitter_is_json(em)) {
-		assert(em->depth > 0);
-		em->depth--;
-	}
-}
-
-void
 emitter_dict_begin(emitter_t *em, const char *json_key, const char *table_header) {
 	if (emitter_is_json(em)) {
 		emitter_json_object_kv_begin(em, json_key);
-	} else {
-		emitter_table_dict_begin(em, table_header);
+		return;
 	}
+	table_indent(em);
+	emitter_puts(em, table_header);
+	emitter_puts(em, "\n");
+	em->depth++;
 }
 
 void
 emitter_dict_end(emitter_t *em) {
 	if (emitter_is_json(em)) {
 		emitter_json_object_end(em);
-	} else {
-		emitter_table_dict_end(em);
+		return;
 	}
+	assert(em->depth > 0);
+	em->depth--;
 }
 
 void

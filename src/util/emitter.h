@@ -17,18 +17,19 @@ typedef enum {
 	emitter_table,
 } emitter_mode_t;
 
-/* The C type of the variable that `value` points to: for a string `value` is a const char **. */
+/*
+ * The C type of the variable that `value` points to: for a string `value` is a const char **, NULL
+ * as an empty one, in quotes in the table too. The types of mallctl (ctl/node.h) have these values.
+ */
 typedef enum {
-	emitter_type_bool,
-	emitter_type_int,
-	emitter_type_int64,
+	emitter_type_bool = 1,
 	emitter_type_unsigned,
 	emitter_type_uint32,
 	emitter_type_uint64,
 	emitter_type_size,
 	emitter_type_ssize,
-	emitter_type_string, /* const char *, NULL as an empty one; in quotes, also in the table */
-	emitter_type_title, /* the same, but without quotes in the table */
+	emitter_type_int64,
+	emitter_type_string,
 } emitter_type_t;
 
 typedef void emitter_write_t(void *opaque, const char *s);
@@ -98,10 +99,8 @@ void emitter_json_object_end(emitter_t *em);
 void emitter_json_array_kv_begin(emitter_t *em, const char *key);
 void emitter_json_object_kv_begin(emitter_t *em, const char *key);
 
-/* The table halves of emitter_kv() and emitter_dict_begin(), for what JSON prints differently. */
+/* The table half of emitter_kv(), for what JSON prints differently. */
 void emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value);
-void emitter_table_dict_begin(emitter_t *em, const char *header);
-void emitter_table_dict_end(emitter_t *em);
 /* Prints free text, without indentation; at most 1023 bytes, the rest is cut off. */
 void emitter_table_printf(emitter_t *em, const char *f, ...) PRINTF_FMT(2, 3);
 

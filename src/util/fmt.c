@@ -324,6 +324,15 @@ fmt_parse_uint(const char *s, char **end, int base, int *err) {
 }
 
 int
+fmt_parse_digits(const char *s, size_t len, uint64_t *n) {
+	int err = 0;
+	uintmax_t value;
+	const char *end = parse_digits(s, 10, &value, &err);
+	*n = value;
+	return len == 0 || end != s + len ? EINVAL : err;
+}
+
+int
 fmt_apply_unit(uint64_t *n, char unit) {
 	static const char units[] = "KMG";
 	const char *at = memchr(units, unit, 3);
@@ -340,14 +349,9 @@ fmt_apply_unit(uint64_t *n, char unit) {
 
 uint32_t
 fmt_parse_percent(const char *s, size_t len) {
-	uint32_t percent = 0;
-	for (size_t i = 0; i + 1 < len; i++) {
-		if (s[i] < '0' || s[i] > '9' || percent > 100) {
-			return 0;
-		}
-		percent = percent * 10 + (uint32_t)(s[i] - '0');
-	}
-	return len > 1 && s[len - 1] == '%' && percent <= 100 ? percent : 0;
+	uint64_t percent;
+	bool is_percent = len > 1 && s[len - 1] == '%' && fmt_parse_digits(s, len - 1, &percent) == 0;
+	return is_percent && percent <= 100 ? (uint32_t)percent : 0;
 }
 
 bool

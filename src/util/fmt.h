@@ -42,6 +42,12 @@ char *fmt_u64_hex(char *end, uint64_t v);
  */
 uintmax_t fmt_parse_uint(const char *s, char **end, int base, int *err);
 
+/*
+ * Parses the len bytes at s, all of them decimal digits, without sign or blank; what follows them
+ * is no digit. 0; EINVAL, also if len is 0; ERANGE: they are more than 64 bits hold.
+ */
+int fmt_parse_digits(const char *s, size_t len, uint64_t *n);
+
 /* Multiplies *n by what the unit K, M or G stands for (2^10, 2^20, 2^30). 0, EINVAL or ERANGE. */
 int fmt_apply_unit(uint64_t *n, char unit);
 

@@ -41,14 +41,32 @@ is_signed(const conf_row_t *row) {
 
 static void
 check_row(const conf_row_t *row) {
-	bool good = row->key != NULL && strlen(row->key) < 48;
+	bool good = row->key != NULL && row->key[0] != '\0' && strlen(row->key) <= 48;
+	bool is_shown = (row->flags & CONF_SHOWN) != 0;
 
+	good = good && row->key[strspn(row->key, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+	good = good && row->type <= CONF_CUSTOM && row->feature < CONF_NFEATURES;
 	if (row->feature == CONF_RETIRED) {
+		good = good && row->addr == NULL && row->parse == NULL && !is_shown;
 		ok(good && !conf_row_is_built(row) && conf_row_absence(row) != NULL, "%s: absent",
 		    row->key);
 		return;
 	}
 	good = good && row->help != NULL && row->help[0] != '\0';
+	good = good && ((row->flags & CONF_RANGES) == 0 || row->type == CONF_CUSTOM);
+	good = good && (row->flags & (CONF_STABLE | CONF_EXPERIMENTAL))
+	    != (CONF_STABLE | CONF_EXPERIMENTAL);
+	good = good && (row->live == NULL || (row->flags & CONF_NODE) != 0);
+	if (row->type == CONF_BOOL || row->type == CONF_CUSTOM)
+		good = good && (row->set != NULL) == ((row->flags & CONF_RANGES) != 0);
+	if (row->type == CONF_TEXT)
+		good = good && row->max > 1 && row->room != NULL && *(const char **)row->addr != NULL;
+	if (row->type == CONF_LETTERS)
+		good = good && row->words[1] == NULL && row->max == strlen(row->words[0]) + 1;
+	if (row->type == CONF_WORD || row->type == CONF_ENUM)
+		good = good && row->words[0] != NULL && row->words[1] != NULL;
+	if (is_number(row) || row->type == CONF_FXP)
+		good = good && row->max > 0 && row->words == NULL;
 	good = good && (row->type == CONF_CUSTOM ? row->parse != NULL : row->addr != NULL);
 	good = good && (row->type != CONF_CUSTOM || (row->flags & CONF_SHOWN) == 0);
 	if (row->type == CONF_WORD || row->type == CONF_ENUM || row->type == CONF_LETTERS)

@@ -1,5 +1,6 @@
 /*
- * ctl: the whole tree, node by node: names lead to MIBs and MIBs to the same node, every leaf keeps
+ * ctl: the rows of the tree keep what ctl.c relies on, also those whose index does not exist now.
+ * The whole tree, node by node: names lead to MIBs and MIBs to the same node, every leaf keeps
  * the rules about lengths and access, nothing is written where something was refused; calls with
  * arbitrary MIBs and arguments.
  */
@@ -184,10 +185,67 @@ walk(const path_t *p, const ctl_node_t *node) {
 	walk_items(p, node);
 }
 
+static bool
+is_leaf_sound(const ctl_node_t *leaf) {
+	bool reads = leaf->access == CTL_R || leaf->access == CTL_RW || leaf->access == CTL_RAW;
+	bool writes = leaf->access == CTL_W || leaf->access == CTL_RW || leaf->access == CTL_ACT;
+	bool has_value = leaf->access != CTL_ACT && leaf->access != CTL_RAW;
+	uint32_t both = CTL_NEED_NEW | CTL_NULL_NEW;
+	bool good = (reads || writes) && (leaf->get != NULL) == reads && (leaf->set != NULL) == writes;
+
+	good = good && ((leaf->flags & CTL_DIRECT) == 0 || ((leaf->access & ~CTL_RW) == 0
+	    && (leaf->flags & CTL_NULL_NEW) == 0));
+	good = good && leaf->type < CTL_NTYPES && (leaf->type != CTL_NONE) == has_value
+	    && (leaf->type == CTL_BYTES) == (leaf->size != 0);
+	good = good && (leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type))
+	    <= sizeof(ctl_value_t);
+	good = good && leaf->nchildren == 0 && leaf->nfields == 0;
+	/* The lock of the snapshot is only taken inside the gate. */
+	good = good && (leaf->flags & (CTL_LOCKED | CTL_OUTSIDE)) != (CTL_LOCKED | CTL_OUTSIDE);
+	/* Without newp CTL_NEED_NEW refuses the call, but CTL_NULL_NEW calls set(). */
+	return good && (leaf->flags & both) != both
+	    && ((leaf->flags & CTL_AFTER) == 0 || leaf->access == CTL_RW);
+}
+
+/* Only list items may have an empty name, which is not found, or a longer one than a node. */
+static bool
+is_name_sound(const char *name, bool is_item) {
+	return strchr(name, '.') == NULL
+	    && (is_item || (name[0] != '\0' && strlen(name) < CTL_ENTRY_NAME_SIZE));
+}
+
+static void
+check_rows(const ctl_node_t *node, unsigned depth) {
+	path_t p = {.depth = depth};
+
+	snprintf(p.name, sizeof(p.name), "%s", node->name);
+	expect(depth <= CTL_MAX_DEPTH && node->kind <= CTL_LEAF, &p, "depth and kind");
+	if (node->kind == CTL_LEAF) {
+		expect(is_leaf_sound(node), &p, "the row of a leaf");
+		return;
+	}
+	expect(node->nchildren + node->nfields + (node->kind == CTL_LIST) > 0, &p, "empty");
+	expect(node->nfields == 0 || (node->kind == CTL_DIR && node->base != NULL), &p, "fields");
+	expect(node->kind != CTL_INDEX || (node->nchildren == 1 && node->has != NULL), &p, "index");
+	for (size_t i = 0; i < node->nfields; i++)
+		expect(is_name_sound(node->fields[i].name, false)
+		    && ctl_type_size((ctl_type_t)node->fields[i].type) > 0
+		    && (node->fields[i].flags & ~CTL_IF_STATS) == 0, &p, "a field");
+	for (size_t i = 0; node->kind == CTL_LIST && i < node->list->count(); i++)
+		expect(is_name_sound(node->list->name(i), true), &p, "an item");
+	for (size_t i = 0; i < node->nchildren; i++) {
+		const ctl_node_t *child = node->kind == CTL_ROOT ? node->rooms[i] : &node->children[i];
+
+		expect(is_name_sound(child->name, node->kind == CTL_INDEX), &p, "a name");
+		check_rows(child, depth + 1);
+	}
+}
+
 static void
 test_tree(void) {
 	path_t p = {.depth = 0};
 
+	check_rows(&ctl_root, 0);
 	walk(&p, &ctl_root);
 	is_uint(nbad, 0, "%zu leaves keep the rules", nleaves);
 	ok(nleaves > 250, "there are that many");

@@ -225,6 +225,20 @@ test_percent(void) {
 }
 
 static void
+test_digits(void) {
+	uint64_t n = 1;
+	ok(fmt_parse_digits("0", 1, &n) == 0 && n == 0, "0");
+	ok(fmt_parse_digits("007.x", 3, &n) == 0 && n == 7, "zeros before it, a dot behind");
+	ok(fmt_parse_digits("18446744073709551615", 20, &n) == 0 && n == UINT64_MAX, "the greatest");
+	is_int(fmt_parse_digits("18446744073709551616", 20, &n), ERANGE, "one more");
+	is_int(fmt_parse_digits("", 0, &n), EINVAL, "none");
+	is_int(fmt_parse_digits("12", 1, &n), EINVAL, "more than was named");
+	is_int(fmt_parse_digits("1x", 2, &n) + fmt_parse_digits("+1", 2, &n)
+	    + fmt_parse_digits(" 1", 2, &n) + fmt_parse_digits("0x1", 3, &n), 4 * EINVAL,
+	    "no sign, blank, letter or base");
+}
+
+static void
 test_words(void) {
 	static const char *const words[] = {"one", "only", "", NULL};
 	is_int(fmt_find_word(words, "one", 3), 0, "a word");
@@ -243,6 +257,7 @@ main(void) {
 	test_parse_random();
 	test_parse_cases();
 	test_percent();
+	test_digits();
 	test_words();
 	return done_testing();
 }

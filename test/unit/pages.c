@@ -403,6 +403,54 @@ test_move_locked(void) {
 	ok(locked_kib() < before, "nor where they may go (%ld KiB)", locked_kib());
 }
 
+static void *
+refuse_mremap(void *from, size_t size, size_t new_size, int flags, void *to) {
+	(void)from;
+	(void)size;
+	(void)new_size;
+	(void)flags;
+	(void)to;
+	errno = EPERM;
+	return MAP_FAILED;
+}
+
+/* Grows to a length far beyond the first, byte by byte at the ends of what there is. */
+static void
+store_grow(const char *how) {
+	pages_store_t s = {NULL, 0};
+	unsigned bad = 0, moves = 0;
+	for (size_t n = 1; n < (size_t)8 << 20; n = s.bytes + 1) {
+		void *before = s.at;
+		bad += !pages_store_try_reserve(&s, n) || s.bytes < n || (uintptr_t)s.at % PAGE != 0;
+		bad += n > 1 && (((char *)s.at)[0] != 1 || ((char *)s.at)[n - 2] != 1);
+		bad += ((char *)s.at)[n - 1] != 0 || ((char *)s.at)[s.bytes - 1] != 0;
+		((char *)s.at)[0] = ((char *)s.at)[s.bytes - 1] = 1;
+		moves += s.at != before;
+	}
+	ok(bad == 0 && moves > 3, "%s: a store grows and keeps what is in it", how);
+	void *at = s.at;
+	ok(pages_store_try_reserve(&s, s.bytes) && s.at == at, "%s: not without need", how);
+	pages_store_free(&s);
+	ok(s.at == NULL && s.bytes == 0 && pages_left() == 0, "%s: freed", how);
+}
+
+static void
+test_store(void) {
+	pages_store_t s = {NULL, 0};
+	use_hooks();
+	store_grow("moved");
+	hooks.mremap = refuse_mremap;
+	store_grow("copied");
+	ok(pages_store_try_reserve(&s, 1), "there is one");
+	pages_store_t before = s;
+	mmap_fails_at = 0;
+	ok(!pages_store_try_reserve(&s, s.bytes + 1) && s.at == before.at && s.bytes == before.bytes,
+	    "without memory it stays");
+	mmap_fails_at = -1;
+	pages_store_free(&s);
+	os_hooks = &os_hooks_real;
+}
+
 int
 main(void) {
 	test_size();
@@ -416,5 +464,6 @@ main(void) {
 	test_anew();
 	test_file();
 	test_move_locked();
+	test_store();
 	return done_testing();
 }

@@ -995,9 +995,9 @@ static void
 test_generation(void) {
 	struct unwind_stats_s before, after;
 	unwind_select("auto");
-	unwind_refresh();
+	unwind_rows_refresh();
 	unwind_stats_read(&before);
-	unwind_refresh();
+	unwind_rows_refresh();
 	unwind_stats_read(&after);
 	uint64_t adds, subs;
 	if (!unwind_has("fp") || !sys_module_changes(&adds, &subs)) {
@@ -1015,7 +1015,7 @@ test_generation(void) {
 		skip(2, "no library to load");
 		return;
 	}
-	unwind_refresh();
+	unwind_rows_refresh();
 	unwind_stats_read(&after);
 	is_uint(after.generations, before.generations + 1, "an unload makes a new generation");
 	recurse(5, capture_all);
@@ -1052,7 +1052,7 @@ test_hammer(void) {
 		if (handle != NULL) {
 			dlclose(handle);
 		}
-		unwind_refresh();
+		unwind_rows_refresh();
 	}
 	atomic_store_u32(&stop_threads, 1, MO_RELAXED);
 	for (unsigned i = 0; i < 3; i++) {

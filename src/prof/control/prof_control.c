@@ -124,7 +124,7 @@ static struct {
 static LARGE_BSS struct {
 	uint64_t nonce; /* 0: none, so its answer is not found again */
 	char text[PROF_MAILBOX_TEXT];
-	prof_verb_t verb; /* of the text */
+	const prof_verb_t *verb; /* of the text; NULL: it is no request */
 	prof_answer_t answer;
 } current;
 
@@ -262,7 +262,7 @@ static void
 answer_keep(int err) {
 	serving_assert();
 	assert(answers.next < ANSWERS_KEPT);
-	if (err == EBADMSG || current.verb == prof_verb_status) {
+	if (err == EBADMSG || current.verb == NULL || current.verb->is_repeated) {
 		return; /* a repetition of this request may get another result */
 	}
 	answers.kept[answers.next].nonce = current.nonce;
@@ -279,8 +279,7 @@ static int
 request_serve(unsigned slot) {
 	assert(slot < PROF_MAILBOX_SLOTS);
 	static const prof_asker_t asker = {.is_confined = false, .stream = prof_handover_sink};
-	bool is_stream = current.verb == prof_verb_dump_stream
-	    || current.verb == prof_verb_dump_delta_stream;
+	bool is_stream = current.verb != NULL && current.verb->is_stream;
 	int err;
 	if (answer_try_repeat(&err)) {
 		return err;
@@ -337,9 +336,7 @@ slot_check_lease(unsigned slot, uint64_t sequence) {
  */
 static bool
 is_for_thread(void) {
-	bool is_long = current.verb == prof_verb_dump || current.verb == prof_verb_dump_delta
-	    || current.verb == prof_verb_dump_stream || current.verb == prof_verb_dump_delta_stream
-	    || current.verb == prof_verb_mark;
+	bool is_long = current.verb != NULL && current.verb->is_long;
 	return is_long && opt_prof_thread != prof_thread_false
 	    && control.has_started
 	    && !atomic_load_b(&control.thread_failed, MO_RELAXED)

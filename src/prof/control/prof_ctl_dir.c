@@ -226,7 +226,7 @@ command_serve(int fd) {
 		    : PROF_LEASE_MS);
 		err = err != 0 ? err : prof_request(text, &asker, &ctl_dir.answer);
 	} else {
-		err = prof_request_refuse(&ctl_dir.answer, fault != NULL ? EACCES : EBADMSG,
+		err = prof_request_refuse(&ctl_dir.answer, fault != NULL ? EACCES : EBADMSG, "%s",
 		    fault != NULL ? fault : "a command is one line, ended by a newline");
 	}
 	status_write(nonce, err);

@@ -1,16 +1,16 @@
 /*
  * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in a
- * memory file, or in parts of one mebibyte, filled in turn, each with the address of the next one.
+ * memory file, or in memory that grows, behind the head of one part (prof_part_t).
  *
- * Parts of a freed profile are kept for the next one (up to SPARE_MAX), because a client that asked
+ * Memory of a freed profile is kept for the next one (up to SPARE_MAX), because a client that asked
  * once mostly asks again soon, and fresh pages cost processor time.
  *
- * Invariant: nheld is the number of places whose profile is announced, nspare that of the parts in
- * the list of spare ones. The lists of parts, the files and both counts change inside the gate
- * (os/gate.h: fork waits until no thread is inside) only, so a forked child finds them whole. The
- * text is written outside the gate. Locks: none. Called by prof_control.c, by the one thread that
- * serves requests, in which prof_sys.c calls the sink, and in a forked child; but
- * prof_handover_is_any() by any thread, so these two counts are atomic.
+ * Invariant: nheld is the number of places whose profile is announced, has_spare tells whether
+ * there is spare memory. The memory, the files and these two change inside the gate (os/gate.h:
+ * fork waits until no thread is inside) only, so a forked child finds them whole. The text is
+ * written outside the gate. Locks: none. Called by prof_control.c, by the one thread that serves
+ * requests, in which prof_sys.c calls the sink, and in a forked child; but prof_handover_is_any()
+ * by any thread, so these two are atomic.
  */
 #include "prof/control/prof_handover.h"
 
@@ -22,17 +22,14 @@
 #include "util/assert.h"
 #include "util/atomic.h"
 
-#define PART_BYTES ((size_t)1 << 20) /* a part with its head */
-#define PART_ROOM (PART_BYTES - sizeof(prof_part_t)) /* bytes of text in it */
-#define SPARE_MAX 8u /* parts that are kept */
+#define SPARE_MAX ((size_t)8 << 20) /* bytes of memory that are kept */
 
-cassert(PART_BYTES % PAGE_MAX == 0);
+cassert(SPARE_MAX % PAGE_MAX == 0);
 
 /* One profile. Written by the thread that is serving, and in a forked child by its only thread. */
 typedef struct {
-	prof_part_t *first;  /* its parts; NULL: none yet, or the text is in the file */
-	prof_part_t *last;
-	/* used instead of parts if the client may not read the memory of the process */
+	pages_store_t store; /* a prof_part_t and the text; none yet, or the text is in the file */
+	/* used instead if the client may not read the memory of the process */
 	memfile_t file;
 	uint64_t bytes;      /* of the text */
 	uint64_t since_ns;   /* monotonic time of the announcement */
@@ -44,9 +41,9 @@ static LARGE_BSS struct {
 	handover_t places[PROF_MAILBOX_SLOTS];
 	handover_t *current;  /* being written, between begin and end */
 	atomic_u32_t nheld;
-	prof_part_t *spare;   /* list of kept parts, newest first */
-	uint64_t spare_ns;    /* monotonic time at which the newest spare part was freed */
-	atomic_u32_t nspare;
+	pages_store_t spare;  /* what is kept */
+	uint64_t spare_ns;    /* monotonic time at which it was freed */
+	atomic_b_t has_spare;
 } handovers;
 
 static prof_stream_t *
@@ -57,87 +54,56 @@ stream_of(const handover_t *h) {
 
 /* ---------------------------------------------------------------- private pages */
 
-static prof_part_t *
-part_next(const prof_part_t *p) {
-	return (prof_part_t *)(uintptr_t)p->next;
+/* The spare memory, with its old content, which then is none; inside the gate. */
+static pages_store_t
+spare_take(void) {
+	pages_store_t spare = handovers.spare;
+	handovers.spare = (pages_store_t){NULL, 0};
+	atomic_store_b(&handovers.has_spare, false, MO_RELAXED);
+	return spare;
 }
 
-/* Returns a kept part, with its old content, or a new one; NULL without memory. */
-static prof_part_t *
-part_take(void) {
-	prof_part_t *p = handovers.spare;
-	bool commit = true;
-	if (p == NULL) {
-		return pages_map(NULL, PART_BYTES, PAGE, &commit);
-	}
-	assert(atomic_load_u32(&handovers.nspare, MO_RELAXED) > 0);
-	handovers.spare = part_next(p);
-	atomic_fetch_sub_u32(&handovers.nspare, 1, MO_RELAXED);
-	return p;
-}
-
-/* Frees a part: keeps it if there is room among the spare ones. */
+/* Frees a profile's memory: keeps the front of it if nothing is kept yet; inside the gate. */
 static void
-part_keep_or_unmap(prof_part_t *p) {
-	if (atomic_load_u32(&handovers.nspare, MO_RELAXED) >= SPARE_MAX) {
-		pages_unmap_in_time(p, PART_BYTES);
+spare_keep_or_free(pages_store_t *s) {
+	if (s->at == NULL || handovers.spare.at != NULL) {
+		pages_store_free(s);
 		return;
 	}
-	p->next = (uintptr_t)handovers.spare;
-	handovers.spare = p;
+	if (s->bytes > SPARE_MAX) {
+		pages_unmap_in_time((char *)s->at + SPARE_MAX, s->bytes - SPARE_MAX);
+		s->bytes = SPARE_MAX;
+	}
+	handovers.spare = *s;
 	handovers.spare_ns = nstime_monotonic_ns();
-	atomic_fetch_add_u32(&handovers.nspare, 1, MO_RELAXED);
+	atomic_store_b(&handovers.has_spare, true, MO_RELAXED);
 }
 
 static void
-spare_unmap(void) {
+spare_free(void) {
 	gate_enter(tls_get());
-	while (handovers.spare != NULL) {
-		pages_unmap_in_time(part_take(), PART_BYTES);
-	}
-	assert(atomic_load_u32(&handovers.nspare, MO_RELAXED) == 0);
+	pages_store_t spare = spare_take();
+	pages_store_free(&spare);
 	gate_exit(tls_get());
 }
 
-/* Adds an empty part to the profile; false without memory. */
-static bool
-part_try_add(handover_t *h) {
-	gate_enter(tls_get());
-	prof_part_t *p = part_take();
-	if (p != NULL) {
-		p->next = 0;
-		p->bytes = 0;
-		if (h->last == NULL) {
-			h->first = p;
-		} else {
-			h->last->next = (uintptr_t)p;
-		}
-		h->last = p;
-	}
-	gate_exit(tls_get());
-	return p != NULL;
-}
-
-/* Appends bytes to the parts of a profile. 0, or ENOMEM: then some of the bytes may be there. */
+/* Appends bytes to the text in memory. 0 or ENOMEM. */
 static int
-parts_write(handover_t *h, const char *from, size_t len) {
-	assert((h->first == NULL) == (h->last == NULL));
-	while (len > 0) {
-		if ((h->last == NULL || h->last->bytes == PART_ROOM) && !part_try_add(h)) {
-			return ENOMEM;
-		}
-		size_t n = min_zu(len, PART_ROOM - (size_t)h->last->bytes);
-		memcpy((char *)(h->last + 1) + h->last->bytes, from, n);
-		h->last->bytes += n;
-		from += n;
-		len -= n;
+store_write(handover_t *h, const void *from, size_t len) {
+	size_t at = sizeof(prof_part_t) + (size_t)h->bytes;
+	gate_enter(tls_get());
+	bool has_room = pages_store_try_reserve(&h->store, at + len);
+	gate_exit(tls_get());
+	if (!has_room) {
+		return ENOMEM;
 	}
+	memcpy((char *)h->store.at + at, from, len);
 	return 0;
 }
 
 /* ---------------------------------------------------------------- life */
 
-/* Withdraws the announcement of a profile and frees its file and parts. */
+/* Withdraws the announcement of a profile and frees its file and memory. */
 static void
 handover_drop(handover_t *h) {
 	gate_enter(tls_get());
@@ -147,11 +113,7 @@ handover_drop(handover_t *h) {
 		atomic_fetch_sub_u32(&handovers.nheld, 1, MO_RELAXED);
 	}
 	memfile_close(&h->file);
-	prof_part_t *next;
-	for (prof_part_t *p = h->first; p != NULL; p = next) {
-		next = part_next(p);
-		part_keep_or_unmap(p);
-	}
+	spare_keep_or_free(&h->store);
 	memset(h, 0, sizeof(*h));
 	gate_exit(tls_get());
 }
@@ -163,13 +125,16 @@ prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file) {
 	handovers.streams = streams;
 	handover_drop(h);
 	handovers.current = h;
+	int saved = errno;
+	gate_enter(tls_get());
 	if (is_file) {
-		int saved = errno;
-		gate_enter(tls_get());
 		memfile_open(&h->file, PROF_MAILBOX_PROFILE_NAME, 0);
-		gate_exit(tls_get());
-		errno = saved;
 	}
+	if (!memfile_is_open(&h->file)) {
+		h->store = spare_take();
+	}
+	gate_exit(tls_get());
+	errno = saved;
 }
 
 int
@@ -178,12 +143,11 @@ prof_handover_sink(const void *data, size_t len) {
 	if (unlikely(h == NULL)) {
 		return ECANCELED; /* a child that this thread forked meanwhile */
 	}
-	h->bytes += len;
-	if (!memfile_is_open(&h->file)) {
-		return parts_write(h, data, len);
-	}
-	return !memfile_is_ours(&h->file) ? EBADF
+	int err = !memfile_is_open(&h->file) ? store_write(h, data, len)
+	    : !memfile_is_ours(&h->file) ? EBADF
 	    : sys_write_all(memfile_fd(&h->file), data, len, 0, NULL);
+	h->bytes += len;
+	return err;
 }
 
 void
@@ -204,7 +168,10 @@ prof_handover_end(uint64_t nonce, int err) {
 	atomic_fetch_add_u32(&handovers.nheld, 1, MO_RELAXED);
 	gate_exit(tls_get());
 	__atomic_store_n(&s->bytes, h->bytes, __ATOMIC_RELAXED);
-	__atomic_store_n(&s->first, (uintptr_t)h->first, __ATOMIC_RELAXED);
+	if (h->store.at != NULL) {
+		*(prof_part_t *)h->store.at = (prof_part_t){.bytes = h->bytes};
+	}
+	__atomic_store_n(&s->first, (uintptr_t)h->store.at, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->fd, memfile_fd(&h->file), __ATOMIC_RELAXED);
 	__atomic_store_n(&s->is_taken, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&s->nonce, nonce, __ATOMIC_RELEASE);
@@ -213,7 +180,7 @@ prof_handover_end(uint64_t nonce, int err) {
 bool
 prof_handover_is_any(void) {
 	return atomic_load_u32(&handovers.nheld, MO_RELAXED) != 0
-	    || atomic_load_u32(&handovers.nspare, MO_RELAXED) != 0;
+	    || atomic_load_b(&handovers.has_spare, MO_RELAXED);
 }
 
 void
@@ -226,9 +193,9 @@ prof_handover_tick(void) {
 			handover_drop(h);
 		}
 	}
-	if (handovers.spare != NULL
+	if (handovers.spare.at != NULL
 	    && nstime_ns_between(handovers.spare_ns, now) >= PROF_HANDOVER_SPARE_NS) {
-		spare_unmap();
+		spare_free();
 	}
 }
 
@@ -236,10 +203,10 @@ void
 prof_handover_postfork_child(void) {
 	handovers.current = NULL;
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
-		if (handovers.places[i].first != NULL || memfile_is_open(&handovers.places[i].file)) {
+		if (handovers.places[i].store.at != NULL || memfile_is_open(&handovers.places[i].file)) {
 			handover_drop(&handovers.places[i]);
 		}
 	}
 	assert(atomic_load_u32(&handovers.nheld, MO_RELAXED) == 0);
-	spare_unmap();
+	spare_free();
 }

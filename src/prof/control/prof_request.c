@@ -32,9 +32,6 @@
 
 EARLY_DATA const char *(*prof_request_thread_hook)(void);
 
-/* Carries out one kind of request; args is what follows the verb. Returns 0 or an errno. */
-typedef int verb_fn_t(const char *args, const prof_asker_t *asker, prof_answer_t *a);
-
 static LARGE_BSS struct {
 	/* where confined clients may write, with the last slash; "": nowhere */
 	char dir[PROF_PREFIX_MAX + 1];
@@ -42,35 +39,39 @@ static LARGE_BSS struct {
 	char text[PROF_TEXT_SIZE];     /* buffer for paths and for results of the profiler */
 } request;
 
-/* Adds to the answer; what has no room is cut off. */
 static void
-answer_add(prof_answer_t *a, const char *format, ...) {
+answer_vadd(prof_answer_t *a, const char *format, va_list ap) {
 	assert(a->len < sizeof(a->text));
-	va_list ap;
-	va_start(ap, format);
 	int n = fmt_vsnprintf(a->text + a->len, sizeof(a->text) - a->len, format, ap);
-	va_end(ap);
 	a->len = min_zu(a->len + (size_t)n, sizeof(a->text) - 1);
 }
 
+/* Adds to the answer; what has no room is cut off. */
+static void
+answer_add(prof_answer_t *a, const char *format, ...) {
+	va_list ap;
+	va_start(ap, format);
+	answer_vadd(a, format, ap);
+	va_end(ap);
+}
+
 int
-prof_request_refuse(prof_answer_t *a, int err, const char *sentence) {
+prof_request_refuse(prof_answer_t *a, int err, const char *format, ...) {
+	va_list ap;
 	assert(err != 0);
 	a->len = 0;
-	answer_add(a, "%s", sentence);
+	va_start(ap, format);
+	answer_vadd(a, format, ap);
+	va_end(ap);
 	return err;
 }
 
 int
 prof_request_check_lease(prof_answer_t *a, uint64_t until_ms, uint64_t span_ms) {
 	uint64_t now_ms = nstime_monotonic_ns() / NSTIME_PER_MSEC;
-	if (!prof_lease_is_over(until_ms, span_ms, now_ms)) {
-		return 0;
-	}
-	a->len = 0;
-	answer_add(a, "now_ms=%llu: the client of this request has ended, or has another clock",
-	    (unsigned long long)now_ms);
-	return ESTALE;
+	return !prof_lease_is_over(until_ms, span_ms, now_ms) ? 0
+	    : prof_request_refuse(a, ESTALE, "now_ms=%llu: the client of this request has ended, or "
+	    "has another clock", (unsigned long long)now_ms);
 }
 
 /* ---------------------------------------------------------------- confined clients */
@@ -106,12 +107,10 @@ is_allowed(const prof_asker_t *asker, const char *path, size_t len) {
 /* Makes the answer to a path that is_allowed() forbids; returns EPERM. */
 static int
 refuse_place(prof_answer_t *a, const char *what) {
-	a->len = 0;
-	bool has_dir = request.dir[0] != '\0';
-	answer_add(a, has_dir ? "%sonly %s, the directory of the configured prefix, is allowed here"
-	    : "%sno path is allowed here: the configured prefix %s", what,
-	    has_dir ? request.dir : request.why_none);
-	return EPERM;
+	return request.dir[0] != '\0' ? prof_request_refuse(a, EPERM,
+	    "%sonly %s, the directory of the configured prefix, is allowed here", what, request.dir)
+	    : prof_request_refuse(a, EPERM, "%sno path is allowed here: the configured prefix %s", what,
+	    request.why_none);
 }
 
 /* ---------------------------------------------------------------- start, stop */
@@ -122,34 +121,26 @@ refuse_place(prof_answer_t *a, const char *what) {
  */
 static int
 refuse_by_state(prof_answer_t *a, int err) {
-	assert(err != 0);
 	char stamp[NSTIME_STAMP_SIZE];
+	unsigned long long id = prof_session_id();
 	nstime_utc_stamp(stamp, prof_session_start_ns());
-	a->len = 0;
 	switch (err) {
 	case EALREADY:
-		if (prof_session_state() == prof_session_idle) {
-			answer_add(a, "no session runs; nothing changed");
-		} else {
-			answer_add(a, "session %llu runs since %s; nothing changed",
-			    (unsigned long long)prof_session_id(), stamp);
-		}
-		break;
+		return prof_session_state() == prof_session_idle
+		    ? prof_request_refuse(a, err, "no session runs; nothing changed")
+		    : prof_request_refuse(a, err, "session %llu runs since %s; nothing changed", id, stamp);
 	case EBUSY:
-		answer_add(a, "a profile is being written; session %llu is as it was",
-		    (unsigned long long)prof_session_id());
-		break;
+		return prof_request_refuse(a, err, "a profile is being written; session %llu is as it was",
+		    id);
 	case EPERM:
-		answer_add(a, "the session that runs is number %llu; nothing changed",
-		    (unsigned long long)prof_session_id());
-		break;
+		return prof_request_refuse(a, err, "the session that runs is number %llu; nothing changed",
+		    id);
 	case ENOMEM:
-		answer_add(a, "no memory for the profiler");
-		break;
+		return prof_request_refuse(a, err, "no memory for the profiler");
 	default:
+		a->len = 0;
 		return err;
 	}
-	return err;
 }
 
 /*
@@ -217,13 +208,8 @@ refuse_bad_prefix(const char *options, const prof_asker_t *asker, prof_answer_t 
 	memcpy(request.text, o.prefix, o.prefix_len);
 	request.text[o.prefix_len] = '\0';
 	int err = directory_fault();
-	if (err == 0) {
-		return 0;
-	}
-	a->len = 0;
-	answer_add(a, "prefix: no file can be written in %s (%s)", request.text,
-	    prof_errno_name(err, name));
-	return EINVAL;
+	return err == 0 ? 0 : prof_request_refuse(a, EINVAL,
+	    "prefix: no file can be written in %s (%s)", request.text, prof_errno_name(err, name));
 }
 
 /*
@@ -246,20 +232,20 @@ add_warning(prof_answer_t *a) {
 }
 
 static int
-verb_start(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+verb_start(const prof_call_t *call, prof_answer_t *a) {
 	const char *why;
-	int err = refuse_bad_prefix(args, asker, a);
+	int err = refuse_bad_prefix(call->args, call->asker, a);
 	if (err != 0) {
 		return err;
 	}
 	uint64_t id;
-	err = prof_session_begin(args, &why, &id);
+	err = prof_session_begin(call->args, &why, &id);
 	if (err == 0) {
 		answer_add(a, "%llu", (unsigned long long)id);
 		add_warning(a);
 		return 0;
 	}
-	return *why != '\0' ? prof_request_refuse(a, err, why) : refuse_by_state(a, err);
+	return *why != '\0' ? prof_request_refuse(a, err, "%s", why) : refuse_by_state(a, err);
 }
 
 /* Answers with the path of the profile that was written, in request.text, or why there is none. */
@@ -273,14 +259,10 @@ answer_path(prof_answer_t *a, int err) {
 }
 
 static int
-verb_stop(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	(void)asker;
+verb_stop(const prof_call_t *call, prof_answer_t *a) {
 	uint64_t id = 0;
-	if (*args != '\0') {
-		char *end;
-		int err;
-		id = fmt_parse_uint(args, &end, 10, &err);
-		if (err != 0 || *end != '\0' || *args < '0' || *args > '9') {
+	if (*call->args != '\0') {
+		if (fmt_parse_digits(call->args, strlen(call->args), &id) != 0) {
 			return prof_request_refuse(a, EINVAL, "stop wants the number of a session");
 		}
 		id = id != 0 ? id : PROF_SESSION_NONE; /* "stop 0" stops none; "stop" stops any */
@@ -298,59 +280,47 @@ refuse_unmarked(prof_answer_t *a) {
 	return prof_request_refuse(a, ENODATA, "no mark is set; nothing is written");
 }
 
-/* Writes a profile to the path `args`, or if that is empty to a name made from the prefix. */
+/* Writes a profile to the path behind the verb; without one a name is made from the prefix. */
 static int
-dump_to_file(prof_kind_t kind, const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	const char *path = *args == '\0' ? NULL : args;
+verb_dump(const prof_call_t *call, prof_answer_t *a) {
+	const char *path = *call->args == '\0' ? NULL : call->args;
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
-	if (path != NULL && !is_allowed(asker, path, strlen(path))) {
+	if (path != NULL && !is_allowed(call->asker, path, strlen(path))) {
 		return refuse_place(a, "");
 	}
 	if (path != NULL && path[0] != '/') {
 		return prof_request_refuse(a, EINVAL, "the path must be absolute");
 	}
-	int err = prof_mdump_told(kind, path, asker->is_confined, request.text);
-	if (err == ENODATA && kind == prof_kind_delta && request.text[0] == '\0') {
+	int err = prof_mdump_told(call->kind, path, call->asker->is_confined, request.text);
+	if (err == ENODATA && call->kind == prof_kind_delta && request.text[0] == '\0') {
 		return refuse_unmarked(a);
 	}
-	return err == EEXIST && asker->is_confined ? prof_request_refuse(a, err,
+	return err == EEXIST && call->asker->is_confined ? prof_request_refuse(a, err,
 	    "a file of this name is there that is no profile") : answer_path(a, err);
 }
 
 static int
-verb_dump(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	return dump_to_file(prof_kind_manual, args, asker, a);
-}
-
-static int
-verb_dump_delta(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	return dump_to_file(prof_kind_delta, args, asker, a);
-}
-
-static int
-verb_mark(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	(void)args;
-	(void)asker;
+verb_mark(const prof_call_t *call UNUSED, prof_answer_t *a) {
 	int err = prof_mark(!prof_trigger_has_thread_hook());
-	return err == 0 ? 0 : prof_request_refuse(a, err, err == ENOENT
+	return err == 0 ? 0 : prof_request_refuse(a, err, "%s", err == ENOENT
 	    ? "nothing has started the profiler yet" : "a profile is being written");
 }
 
 /* Passes a profile to the sink of the asker; the answer is "-", or why that failed. */
 static int
-dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
-	if (asker->stream == NULL) {
+verb_stream(const prof_call_t *call, prof_answer_t *a) {
+	if (call->asker->stream == NULL) {
 		return prof_request_refuse(a, EOPNOTSUPP, "a profile is streamed through the mailbox only");
 	}
 	if (!prof_is_booted()) {
 		return prof_request_refuse(a, ENOENT, "nothing has started the profiler yet");
 	}
-	prof_dump_t d = {.kind = kind, .sink = asker->stream, .may_wait = true,
+	prof_dump_t d = {.kind = call->kind, .sink = call->asker->stream, .may_wait = true,
 	    .is_bounded = !prof_trigger_has_thread_hook()};
 	int err = prof_dump(&d);
-	if (err == ENODATA && kind == prof_kind_delta) {
+	if (err == ENODATA && call->kind == prof_kind_delta) {
 		return refuse_unmarked(a);
 	}
 	if (err != 0) {
@@ -358,18 +328,6 @@ dump_to_stream(prof_kind_t kind, const prof_asker_t *asker, prof_answer_t *a) {
 	}
 	answer_add(a, "-");
 	return 0;
-}
-
-static int
-verb_dump_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	(void)args;
-	return dump_to_stream(prof_kind_manual, asker, a);
-}
-
-static int
-verb_dump_delta_stream(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	(void)args;
-	return dump_to_stream(prof_kind_delta, asker, a);
 }
 
 /* ---------------------------------------------------------------- status */
@@ -453,10 +411,9 @@ add_text(prof_answer_t *a, const char *key, void (*read)(char *, size_t), size_t
 }
 
 static int
-verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
+verb_status(const prof_call_t *call, prof_answer_t *a) {
 	static const char *const words[] = {"idle", "active", "stopping", "paused", "sampling",
 	    "switched_on"};
-	(void)args;
 	struct tls_s *t = tls_get();
 	gate_enter(t);
 	answer_add(a, "state=%s\n", words[prof_request_state()]);
@@ -479,7 +436,7 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 	add_unwinder(a);
 	answer_add(a, "tracer=%s\n", prof_switch_has_listener() ? "yes" : "no");
 	answer_add(a, "thread=%s\nversion=%s\n", prof_request_thread_hook(), JEMALLOC_VERSION);
-	add_process(a, asker);
+	add_process(a, call->asker);
 	if (prof_box_is_open()) {
 		add_number(a, "blackbox_size", region_box_bytes());
 		add_number(a, "blackbox_used", region_resident());
@@ -495,50 +452,43 @@ verb_status(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
 /* ---------------------------------------------------------------- the rest */
 
 static int
-verb_set(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	(void)asker;
+verb_set(const prof_call_t *call, prof_answer_t *a) {
 	const char *why = "set wants options";
-	int err = *args == '\0' ? EINVAL : prof_session_set(args, &why);
-	return err == 0 ? 0 : prof_request_refuse(a, err, why);
+	int err = *call->args == '\0' ? EINVAL : prof_session_set(call->args, &why);
+	return err == 0 ? 0 : prof_request_refuse(a, err, "%s", why);
 }
 
 static int
-verb_rearm(const char *args, const prof_asker_t *asker, prof_answer_t *a) {
-	(void)args;
-	(void)asker;
-	(void)a;
+verb_rearm(const prof_call_t *call UNUSED, prof_answer_t *a UNUSED) {
 	prof_trigger_rearm();
 	return 0;
 }
 
-/* The requests; takes_args: there may be text behind the verb. */
-static const struct {
-	const char *name;
-	bool takes_args;
-	verb_fn_t *fn;
-} verbs[] = {
-	[prof_verb_start] = {"start", true, verb_start},
-	[prof_verb_stop] = {"stop", true, verb_stop},
-	[prof_verb_dump] = {"dump", true, verb_dump},
-	[prof_verb_dump_stream] = {"dump-stream", false, verb_dump_stream},
-	[prof_verb_dump_delta] = {"dump-delta", true, verb_dump_delta},
-	[prof_verb_dump_delta_stream] = {"dump-delta-stream", false, verb_dump_delta_stream},
-	[prof_verb_mark] = {"mark", false, verb_mark},
-	[prof_verb_status] = {"status", false, verb_status},
-	[prof_verb_set] = {"set", true, verb_set},
-	[prof_verb_rearm] = {"rearm", false, verb_rearm},
+static const prof_verb_t verbs[] = {
+	{"start", .takes_args = true, .fn = verb_start},
+	{"stop", .takes_args = true, .fn = verb_stop},
+	{"dump", .takes_args = true, .is_long = true, .kind = prof_kind_manual, .fn = verb_dump},
+	{"dump-stream", .is_long = true, .is_stream = true, .kind = prof_kind_manual,
+	    .fn = verb_stream},
+	{"dump-delta", .takes_args = true, .is_long = true, .kind = prof_kind_delta,
+	    .fn = verb_dump},
+	{"dump-delta-stream", .is_long = true, .is_stream = true, .kind = prof_kind_delta,
+	    .fn = verb_stream},
+	{"mark", .is_long = true, .fn = verb_mark},
+	{"status", .is_repeated = true, .fn = verb_status},
+	{"set", .takes_args = true, .fn = verb_set},
+	{"rearm", .fn = verb_rearm},
 };
-cassert(ARRAY_LEN(verbs) == prof_verb_none);
 
-prof_verb_t
+const prof_verb_t *
 prof_request_verb(const char *text) {
 	size_t len = strcspn(text, " ");
-	unsigned i = 0;
-	while (i < prof_verb_none
-	    && (strlen(verbs[i].name) != len || memcmp(verbs[i].name, text, len) != 0)) {
-		i++;
+	for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+		if (fmt_is_word(text, len, verbs[i].name)) {
+			return &verbs[i];
+		}
 	}
-	return (prof_verb_t)i;
+	return NULL;
 }
 
 static bool
@@ -558,16 +508,16 @@ prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *a) {
 	if (!is_printable(text)) {
 		return prof_request_refuse(a, EBADMSG, "a request is one line of text");
 	}
-	prof_verb_t verb = prof_request_verb(text);
-	if (verb == prof_verb_none) {
+	const prof_verb_t *verb = prof_request_verb(text);
+	if (verb == NULL) {
 		return prof_request_refuse(a, EBADMSG, "no such request; there are start, stop, dump, "
 		    "dump-stream, dump-delta, dump-delta-stream, mark, status, set, rearm");
 	}
-	const char *args = text + strlen(verbs[verb].name);
+	const char *args = text + strlen(verb->name);
 	assert(*args == ' ' || *args == '\0');
 	args += *args == ' ';
-	if (*args != '\0' && !verbs[verb].takes_args) {
+	if (*args != '\0' && !verb->takes_args) {
 		return prof_request_refuse(a, EINVAL, "this request takes nothing more");
 	}
-	return verbs[verb].fn(args, asker, a);
+	return verb->fn(&(prof_call_t){args, asker, verb->kind}, a);
 }

@@ -23,34 +23,37 @@ typedef struct {
 	prof_sink_t *stream;  /* receives a profile of dump-stream; NULL: that is refused */
 } prof_asker_t;
 
-/* The first word of a request, up to a blank or the end. */
-typedef enum {
-	prof_verb_start,
-	prof_verb_stop,
-	prof_verb_dump,
-	prof_verb_dump_stream,
-	prof_verb_dump_delta,
-	prof_verb_dump_delta_stream,
-	prof_verb_mark,
-	prof_verb_status,
-	prof_verb_set,
-	prof_verb_rearm,
-	prof_verb_none /* no request */
+/* A request that is carried out. */
+typedef struct {
+	const char *args;          /* what follows the first word */
+	const prof_asker_t *asker;
+	prof_kind_t kind;          /* of the profile that it asks for */
+} prof_call_t;
+
+/* What a request is, by its first word, which goes up to a blank or the end. */
+typedef struct {
+	char name[18];
+	bool takes_args;   /* there may be text behind the word */
+	bool is_repeated;  /* to be carried out anew if the client asks again: its answer changes */
+	bool is_long;      /* writes a profile, or may wait for one */
+	bool is_stream;    /* writes it to the sink of the asker */
+	prof_kind_t kind;  /* of the profile; without one of no meaning */
+	int (*fn)(const prof_call_t *call, prof_answer_t *a); /* 0 or an errno */
 } prof_verb_t;
 
 /*
- * What prof_request() does with this text, unless it refuses it. Whoever must know before or
- * afterwards asks here, and does not compare texts: "status " is the same request as "status".
+ * The request that this text begins with; NULL: none. Whoever must know what it is before or after
+ * prof_request() asks here, and does not compare texts: "status " is the same request as "status".
  */
-prof_verb_t prof_request_verb(const char *text);
+const prof_verb_t *prof_request_verb(const char *text);
 /*
  * Carries out one request: a line with a NUL, no newline. Returns 0 or an errno, and the answer:
  * EBADMSG for a text that is no request, EINVAL for more text than it takes, else of the verb.
  */
 int prof_request(const char *text, const prof_asker_t *asker, prof_answer_t *answer);
 
-/* Makes the sentence the answer and returns err. */
-int prof_request_refuse(prof_answer_t *answer, int err, const char *sentence);
+/* Makes the answer, a sentence, and returns err; what has no room is cut off. */
+int prof_request_refuse(prof_answer_t *answer, int err, const char *format, ...) PRINTF_FMT(3, 4);
 /*
  * Whether a request may still be carried out: 0, or ESTALE and the answer if its lease is over;
  * until_ms and span_ms are as in prof_lease_t. Must be called just before prof_request().

@@ -169,15 +169,10 @@ typedef struct {
 /* Parses a decimal number with an optional K, M or G; is_plain permits none. */
 static int
 number_parse(const pair_t *p, bool is_plain, uint64_t *out) {
-	char *end;
-	const char *stop = p->value + p->len;
-	int err;
-	if (p->value[0] < '0' || p->value[0] > '9') {
-		return EINVAL; /* no blank and no sign */
-	}
-	*out = fmt_parse_uint(p->value, &end, 10, &err);
-	return err != 0 || end == stop ? err : is_plain || end + 1 != stop ? EINVAL
-	    : fmt_apply_unit(out, *end);
+	size_t digits = strspn(p->value, "0123456789");
+	int err = fmt_parse_digits(p->value, digits, out);
+	return err != 0 || digits == p->len ? err : is_plain || digits + 1 != p->len ? EINVAL
+	    : fmt_apply_unit(out, p->value[digits]);
 }
 
 /*

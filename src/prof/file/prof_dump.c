@@ -664,18 +664,28 @@ maps_text(void *ctx, const char *text, size_t len) {
  * written.
  */
 typedef struct {
-	char *buf;
-	size_t size;  /* of buf; 0: only measure */
-	size_t len;   /* of the text, also of what has not found room in buf */
-	bool as_maps; /* write lines in the format of the memory map, for when that cannot be read */
+	pages_store_t store; /* the text, of len bytes */
+	size_t len;
+	bool is_short; /* there was no memory for all of it */
+	bool as_maps;  /* write lines in the format of the memory map, for when that cannot be read */
 } modules_t;
 
 static void
+modules_put(modules_t *m, const char *text, size_t len) {
+	m->is_short = m->is_short || !pages_store_try_reserve(&m->store, m->len + len);
+	if (!m->is_short) {
+		memcpy((char *)m->store.at + m->len, text, len);
+		m->len += len;
+	}
+}
+
+/* Adds a text of at most 127 bytes. */
+static void
 modules_add(modules_t *m, const char *format, ...) {
+	char text[128];
 	va_list ap;
 	va_start(ap, format);
-	size_t left = m->len < m->size ? m->size - m->len : 0;
-	m->len += (size_t)fmt_vsnprintf(left == 0 ? NULL : m->buf + m->len, left, format, ap);
+	modules_put(m, text, (size_t)fmt_vsnprintf(text, sizeof(text), format, ap));
 	va_end(ap);
 }
 
@@ -683,9 +693,9 @@ modules_add(modules_t *m, const char *format, ...) {
 static void
 modules_add_path(modules_t *m, const char *path) {
 	for (; *path != '\0'; path++) {
-		modules_add(m, "%c", (unsigned char)*path < 0x20 ? '?' : *path);
+		modules_put(m, (unsigned char)*path < 0x20 ? "?" : path, 1);
 	}
-	modules_add(m, "\n");
+	modules_put(m, "\n", 1);
 }
 
 /* Adds the line of one object. */
@@ -731,25 +741,16 @@ modules_list(modules_t *m) {
 	}
 }
 
-/* Writes the list of objects: measures it, maps memory, makes it there; none without memory. */
+/* Writes the list of objects, which is made in memory first; none without memory. */
 static void
 write_modules(prof_writer_t *w, bool as_maps) {
 	assert(!gate_is_entered(tls_get()));
-	modules_t m = {NULL, 0, 0, as_maps};
+	modules_t m = {.as_maps = as_maps};
 	module_history_look();
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	modules_list(&m);
-	bool commit = true;
-	size_t bytes = PAGE_CEILING(m.len + PAGE);
-	m.buf = pages_map(NULL, bytes, PAGE, &commit);
-	if (m.buf == NULL) {
-		return;
-	}
-	m.size = bytes;
-	m.len = 0;
-	modules_list(&m);
-	prof_write_data(w, m.buf, min_zu(m.len, bytes - 1));
-	pages_unmap_in_time(m.buf, bytes);
+	prof_write_data(w, m.store.at, m.is_short ? 0 : m.len);
+	pages_store_free(&m.store);
 }
 
 /* The sites that hold less than at the mark, by how much, with their stacks as above. */

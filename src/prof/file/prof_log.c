@@ -1,5 +1,5 @@
 /*
- * The allocation log (prof.log_start, prof.log_stop): records in mapped chunks while it runs, and
+ * The allocation log (prof.log_start, prof.log_stop): records in mapped memory while it runs, and
  * the JSON document that is written at the stop.
  *
  * Invariant: a record holds one pin on each of the two counts it names. Threads and stacks get
@@ -23,9 +23,6 @@
 #include "util/assert.h"
 #include "util/bits.h"
 
-/* Bytes of a chunk, a piece of memory that records are stored in. */
-#define CHUNK_BYTES ((size_t)1 << 18)
-
 /* One sampled object that was freed. */
 typedef struct {
 	prof_cnt_t *alloc;  /* thread and stack of the allocation */
@@ -35,41 +32,35 @@ typedef struct {
 	uint64_t usize;     /* usable bytes */
 } log_rec_t;
 
-/* A chunk, of CHUNK_BYTES; zeroed when it is mapped. */
-typedef struct log_chunk_s {
-	struct log_chunk_s *next;
-	size_t n;           /* records in it */
-	log_rec_t recs[];
-} log_chunk_t;
-
 /*
  * Thread records or sites that the records name, in the order of their numbers in the document. An
  * element of v has its own index as its log_number; one whose log_number is another index, or none
  * below n, is not in it.
  */
 typedef struct {
+	pages_store_t store; /* has v */
 	const void **v;
 	size_t n;
-	size_t bytes;       /* of v, which is mapped; pages that are not used are never touched */
 } log_names_t;
 
-#define CHUNK_RECS ((CHUNK_BYTES - sizeof(log_chunk_t)) / sizeof(log_rec_t))
+/* The records, oldest first. */
+typedef struct {
+	pages_store_t store; /* an array of log_rec_t */
+	size_t n;
+} log_recs_t;
 
 cassert(prof_log_stopped == 0);
-cassert(sizeof(log_chunk_t) + CHUNK_RECS * sizeof(log_rec_t) <= CHUNK_BYTES);
-cassert(CHUNK_BYTES % PAGE_MAX == 0);
 
 static LARGE_BSS struct {
 	/* protects the records, and prof_log_state except its change to prof_log_stopped */
 	mutex_t mtx;
-	log_chunk_t *first;     /* the records, oldest first */
-	log_chunk_t *last;
+	log_recs_t recs;
 	uint64_t start_ns;      /* by prof_log_clock() */
 	bool has_path;          /* a path was given; else a name is made from the prefix */
 	char path[PROF_PATH_SIZE];
 	/* Owned by the thread that writes (state prof_log_dumping), whose mutex_self() is `writing`: */
 	uint32_t writing;
-	log_chunk_t *chunks;    /* the records that it writes */
+	log_recs_t written;     /* the records that it writes */
 	prof_file_t file;
 	prof_writer_t writer;
 	log_names_t threads;    /* of prof_tdata_t */
@@ -86,25 +77,18 @@ prof_log_clock(void) {
 
 /* ---------------------------------------------------------------- recording */
 
+static log_rec_t *
+rec_at(const log_recs_t *recs, size_t i) {
+	return (log_rec_t *)recs->store.at + i;
+}
+
 /* Room for the next record; NULL without memory. The caller holds alog.mtx. */
 static log_rec_t *
 rec_new_locked(void) {
-	if (alog.last == NULL || alog.last->n == CHUNK_RECS) {
-		bool commit = true;
-		log_chunk_t *c = pages_map(NULL, CHUNK_BYTES, PAGE, &commit);
-		if (c == NULL) {
-			return NULL;
-		}
-		if (alog.last == NULL) {
-			alog.first = c;
-		} else {
-			alog.last->next = c;
-		}
-		alog.last = c;
-	}
 	mutex_assert_owner(&alog.mtx);
-	assert(alog.last->next == NULL && alog.last->n < CHUNK_RECS);
-	return &alog.last->recs[alog.last->n++];
+	size_t bytes = (alog.recs.n + 1) * sizeof(log_rec_t);
+	return pages_store_try_reserve(&alog.recs.store, bytes) ? rec_at(&alog.recs, alog.recs.n++)
+	    : NULL;
 }
 
 void
@@ -163,7 +147,7 @@ prof_log_start(const char *path) {
 static uint32_t
 number_of(log_names_t *names, const void *who, uint32_t *place) {
 	if (*place >= names->n || names->v[*place] != who) {
-		assert((names->n + 1) * sizeof(who) <= names->bytes);
+		assert((names->n + 1) * sizeof(who) <= names->store.bytes);
 		*place = (uint32_t)names->n;
 		names->v[names->n++] = who;
 	}
@@ -180,54 +164,33 @@ stack_of(const prof_cnt_t *c) {
 	return number_of(&alog.stacks, c->site, &c->site->log_number);
 }
 
-/* The record at chunk *c, index *i, which move on; NULL at the end. */
-static const log_rec_t *
-rec_next(const log_chunk_t **c, size_t *i) {
-	while (*c != NULL && *i == (*c)->n) {
-		*c = (*c)->next;
-		*i = 0;
-	}
-	return *c == NULL ? NULL : &(*c)->recs[(*i)++];
+/* Makes room for as many names; false without memory. */
+static bool
+names_try_reserve(log_names_t *names, size_t n) {
+	bool has_room = pages_store_try_reserve(&names->store, (n + 1) * sizeof(void *));
+	names->v = names->store.at;
+	return has_room;
 }
 
-/* Maps room for as many names. 0 or ENOMEM. */
-static int
-names_map(log_names_t *names, size_t n) {
-	bool commit = true;
-	*names = (log_names_t){.bytes = PAGE_CEILING((n + 1) * sizeof(void *))};
-	names->v = pages_map(NULL, names->bytes, PAGE, &commit);
-	return names->v == NULL ? ENOMEM : 0;
-}
-
-/* Unmaps both lists, also if they were not mapped. */
+/* Frees a list, also one for which there was no room. */
 static void
-names_unmap(void) {
-	log_names_t *all[] = {&alog.threads, &alog.stacks};
-	for (unsigned i = 0; i < ARRAY_LEN(all); i++) {
-		if (all[i]->v != NULL) {
-			pages_unmap_in_time(all[i]->v, all[i]->bytes);
-		}
-		*all[i] = (log_names_t){NULL, 0, 0};
-	}
+names_free(log_names_t *names) {
+	pages_store_free(&names->store);
+	names->n = 0;
 }
 
 /* Lists all threads and stacks that the records name. 0 or ENOMEM. */
 static int
-names_list(const log_chunk_t *first) {
-	size_t n = 0, i = 0;
-	const log_chunk_t *c;
-	for (c = first; c != NULL; c = c->next) {
-		n += 2 * c->n;
-	}
-	if (names_map(&alog.threads, n) != 0 || names_map(&alog.stacks, n) != 0) {
+names_list(const log_recs_t *recs) {
+	if (!names_try_reserve(&alog.threads, 2 * recs->n)
+	    || !names_try_reserve(&alog.stacks, 2 * recs->n)) {
 		return ENOMEM;
 	}
-	c = first;
-	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
-		thread_of(r->alloc);
-		thread_of(r->freed);
-		stack_of(r->alloc);
-		stack_of(r->freed);
+	for (size_t i = 0; i < recs->n; i++) {
+		thread_of(rec_at(recs, i)->alloc);
+		thread_of(rec_at(recs, i)->freed);
+		stack_of(rec_at(recs, i)->alloc);
+		stack_of(rec_at(recs, i)->freed);
 	}
 	return 0;
 }
@@ -286,12 +249,10 @@ write_names(prof_writer_t *w, const log_names_t *names,
 }
 
 static void
-write_recs(prof_writer_t *w, const log_chunk_t *c) {
-	size_t i = 0;
-	bool is_first = true;
-	for (const log_rec_t *r = rec_next(&c, &i); r != NULL; r = rec_next(&c, &i)) {
-		prof_write_text(w, is_first ? "{" : ",{");
-		is_first = false;
+write_recs(prof_writer_t *w, const log_recs_t *recs) {
+	for (size_t i = 0; i < recs->n; i++) {
+		const log_rec_t *r = rec_at(recs, i);
+		prof_write_text(w, i == 0 ? "{" : ",{");
 		write_field(w, "\"alloc_thread\":", thread_of(r->alloc));
 		write_field(w, ",\"free_thread\":", thread_of(r->freed));
 		write_field(w, ",\"alloc_trace\":", stack_of(r->alloc));
@@ -313,7 +274,7 @@ write_log(uint64_t duration) {
 	prof_write_lit(w, "],\"stack_traces\":[");
 	write_names(w, &alog.stacks, write_trace);
 	prof_write_lit(w, "],\"allocations\":[");
-	write_recs(w, alog.chunks);
+	write_recs(w, &alog.written);
 	prof_write_lit(w, "]}");
 	prof_writer_flush(w);
 }
@@ -340,18 +301,15 @@ log_write_file(uint64_t duration) {
 	return err;
 }
 
-/* Removes the pins of all records and unmaps the chunks. */
+/* Removes the pins of all records and frees their memory. */
 static void
-chunks_free(log_chunk_t *c) {
-	while (c != NULL) {
-		log_chunk_t *next = c->next;
-		for (size_t i = 0; i < c->n; i++) {
-			prof_data_unpin(c->recs[i].alloc);
-			prof_data_unpin(c->recs[i].freed);
-		}
-		pages_unmap_in_time(c, CHUNK_BYTES);
-		c = next;
+recs_free(log_recs_t *recs) {
+	for (size_t i = 0; i < recs->n; i++) {
+		prof_data_unpin(rec_at(recs, i)->alloc);
+		prof_data_unpin(rec_at(recs, i)->freed);
 	}
+	pages_store_free(&recs->store);
+	recs->n = 0;
 }
 
 /*
@@ -361,7 +319,7 @@ chunks_free(log_chunk_t *c) {
 static int
 log_finish(uint64_t duration) {
 	struct tls_s *t = tls_get();
-	int err = names_list(alog.chunks);
+	int err = names_list(&alog.written);
 	err = err != 0 ? err : prof_writer_init(&alog.writer, &alog.file);
 	if (err == 0) {
 		uint32_t depth = gate_leave_all(t);
@@ -369,7 +327,8 @@ log_finish(uint64_t duration) {
 		gate_reenter(t, depth);
 		prof_writer_end(&alog.writer);
 	}
-	names_unmap();
+	names_free(&alog.threads);
+	names_free(&alog.stacks);
 	return err;
 }
 
@@ -385,19 +344,18 @@ prof_log_stop(void) {
 	bool is_mine = prof_log_is_running();
 	if (is_mine) {
 		alog.writing = mutex_self();
-		alog.chunks = alog.first;
+		alog.written = alog.recs;
 		atomic_store_u32(&prof_log_state, prof_log_dumping, MO_RELEASE);
-		alog.first = NULL;
-		alog.last = NULL;
+		alog.recs = (log_recs_t){.n = 0};
 	}
 	mutex_unlock(&alog.mtx);
 	int err = EFAULT;
 	if (is_mine) {
 		assert(atomic_load_u32(&prof_log_state, MO_RELAXED) == prof_log_dumping);
 		err = log_finish(nstime_ns_between(alog.start_ns, prof_log_clock()));
-		chunks_free(alog.chunks);
+		recs_free(&alog.written);
 		/* No record came meanwhile, because only a started log takes records. */
-		assert(alog.first == NULL && alog.last == NULL);
+		assert(alog.recs.n == 0 && alog.recs.store.at == NULL);
 		atomic_store_u32(&prof_log_state, prof_log_stopped, MO_RELEASE);
 	}
 	t->inside--;
@@ -422,14 +380,13 @@ void
 prof_log_postfork_child(bool goes_on) {
 	uint32_t state = atomic_load_u32(&prof_log_state, MO_RELAXED);
 	if (state == prof_log_started && !goes_on) {
-		chunks_free(alog.first);
-		alog.first = NULL;
-		alog.last = NULL;
+		recs_free(&alog.recs);
 	} else if (state == prof_log_dumping && alog.writing != mutex_self()) {
 		prof_file_forget(&alog.file);
 		prof_writer_forget(&alog.writer);
-		names_unmap();
-		chunks_free(alog.chunks);
+		names_free(&alog.threads);
+		names_free(&alog.stacks);
+		recs_free(&alog.written);
 	} else {
 		return;
 	}

@@ -176,17 +176,17 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 /* ---------------------------------------------------------------- dump */
 
 /*
- * A copy of the list: an array of n entries in `bytes` bytes of mapped memory. Each has pins of its
- * own. Its rec may be gone, and is only compared with NULL.
+ * A copy of the list: an array of n entries in mapped memory. Each has pins of its own. Its rec may
+ * be gone, and is only compared with NULL.
  */
 typedef struct {
+	pages_store_t store; /* has v */
 	recent_t *v;
 	size_t n;
-	size_t bytes;
 } recent_copy_t;
 
 /*
- * The copy that is being printed; v is NULL if there is none. It changes under dump_mtx and inside
+ * The copy that is being printed; all zeros if there is none. It changes under dump_mtx and inside
  * the gate, so it is whole in a forked child.
  */
 static recent_copy_t printed;
@@ -201,24 +201,20 @@ recent_copy(recent_copy_t *copy) {
 		/* The memory is mapped without the lock, and the list may grow meanwhile. */
 		room = recent.n + recent.n / 8;
 		mutex_unlock(&recent.mtx);
-		bool commit = true;
-		if (copy->v != NULL) {
-			pages_unmap_in_time(copy->v, copy->bytes);
-		}
-		copy->bytes = PAGE_CEILING((room + 1) * sizeof(recent_t));
-		copy->v = pages_map(NULL, copy->bytes, PAGE, &commit);
-		if (copy->v == NULL) {
+		if (!pages_store_try_reserve(&copy->store, (room + 1) * sizeof(recent_t))) {
+			pages_store_free(&copy->store);
 			return ENOMEM;
 		}
 		mutex_lock(&recent.mtx);
 	}
+	copy->v = copy->store.at;
 	for (ql_t *l = ql_first(&recent.list); l != NULL; l = ql_next(&recent.list, l)) {
 		recent_t *r = container_of(l, recent_t, link);
 		prof_data_pin(r->alloc);
 		if (r->freed != NULL) {
 			prof_data_pin(r->freed);
 		}
-		assert((copy->n + 1) * sizeof(recent_t) <= copy->bytes);
+		assert((copy->n + 1) * sizeof(recent_t) <= copy->store.bytes);
 		copy->v[copy->n++] = *r;
 	}
 	assert(copy->n == recent.n);
@@ -234,9 +230,7 @@ recent_copy_free(recent_copy_t *copy) {
 			prof_data_unpin(copy->v[i].freed);
 		}
 	}
-	if (copy->v != NULL) {
-		pages_unmap_in_time(copy->v, copy->bytes);
-	}
+	pages_store_free(&copy->store);
 	memset(copy, 0, sizeof(*copy));
 }
 

@@ -502,10 +502,9 @@ is_profile(const char *path) {
 /* The number that a text is, of at most 9 digits; -1: it is none. */
 static int
 number_of(const char *text) {
-	int err;
-	size_t len = strspn(text, "0123456789");
-	bool is_number = len > 0 && len <= 9 && text[len] == '\0';
-	return is_number ? (int)fmt_parse_uint(text, NULL, 10, &err) : -1;
+	uint64_t n;
+	size_t len = strlen(text);
+	return len <= 9 && fmt_parse_digits(text, len, &n) == 0 ? (int)n : -1;
 }
 
 /* The descriptor that a path stands for, -1: none. Only such a path may be a symbolic link. */

@@ -23,8 +23,10 @@
 #include "os/sys.h"
 #include "prof/sites/prof_hook.h"
 #include "prof/sites/prof_root.h"
+#include "unwind/frame_scan.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
+#include "unwind/unwind_rows.h"
 #include "util/assert.h"
 
 /* Frames of the allocator that may be read in addition to opt_prof_bt_max frames of the user. */
@@ -270,13 +272,13 @@ static void
 refresh_sometimes(void) {
 	uint64_t now = nstime_monotonic_coarse_ns();
 	uint64_t last = atomic_load_u64(&backtrace.refreshed_ns, MO_RELAXED);
-	if (likely(now - last < REFRESH_NS && !unwind_is_refresh_wanted())
+	if (likely(now - last < REFRESH_NS && !frame_scan_is_wanted())
 	    || !atomic_cas_strong_u64(&backtrace.refreshed_ns, &last, now, MO_RELAXED, MO_RELAXED)) {
 		return;
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
-	unwind_refresh();
+	unwind_rows_refresh();
 	module_history_look();
 	gate_reenter(t, depth);
 }

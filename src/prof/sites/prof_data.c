@@ -994,11 +994,6 @@ prof_data_tdatas(void) {
 	return link == NULL ? NULL : container_of(link, prof_tdata_t, link);
 }
 
-size_t
-prof_data_nsites(void) {
-	return prof_table_size(&tables.sites);
-}
-
 /* Thread records are found without a lock; the statistics reported for them are those of `pass`. */
 void
 prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas) {

@@ -145,9 +145,6 @@ void prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_
 void prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX]);
 /* Sets the name of the calling thread's record, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
 void prof_tdata_name_write(prof_tdata_t *td, const char *name);
-
-/* Number of sites in the table, for tests; takes the lock of each shard in turn. */
-size_t prof_data_nsites(void);
 /*
  * Read, and set to 0, the contention counters. sites: the sum over the locks of both tables, of
  * sites and of counts; tdatas: the lock `pass`, because thread records have no lock.

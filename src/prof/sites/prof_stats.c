@@ -47,22 +47,13 @@ prof_stats_dec(unsigned szind, size_t req) {
 	(void)count;
 }
 
-static int
-class_read(const class_stats_t *tab, unsigned szind, prof_stats_t *out) {
+int
+prof_stats_read(bool is_accum, unsigned szind, prof_stats_t *out) {
 	if (!prof_is_booted() || !opt_prof_stats || szind >= SC_NSIZES) {
 		return ENOENT;
 	}
-	out->req_sum = atomic_load_u64(&tab[szind].req_sum, MO_RELAXED);
-	out->count = atomic_load_u64(&tab[szind].count, MO_RELAXED);
+	const class_stats_t *s = is_accum ? &stats.accum[szind] : &stats.live[szind];
+	out->req_sum = atomic_load_u64(&s->req_sum, MO_RELAXED);
+	out->count = atomic_load_u64(&s->count, MO_RELAXED);
 	return 0;
-}
-
-int
-prof_stats_live(unsigned szind, prof_stats_t *out) {
-	return class_read(stats.live, szind, out);
-}
-
-int
-prof_stats_accum(unsigned szind, prof_stats_t *out) {
-	return class_read(stats.accum, szind, out);
 }

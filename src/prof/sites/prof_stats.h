@@ -14,13 +14,12 @@ typedef struct {
 	uint64_t count;   /* samples */
 } prof_stats_t;
 /*
- * Read the numbers of one size class: those of live samples, and of all since the start. szind is
+ * Reads the numbers of one size class: of live samples or, with is_accum, of all so far. szind is
  * the index of the class among small and large ones together. 0; or ENOENT, with *out unchanged, if
  * the profiler is not booted, without prof_stats, or if there is no such class. While threads
  * sample, the two numbers may be of slightly different moments.
  */
-int prof_stats_live(unsigned szind, prof_stats_t *out);
-int prof_stats_accum(unsigned szind, prof_stats_t *out);
+int prof_stats_read(bool is_accum, unsigned szind, prof_stats_t *out);
 
 /*
  * Count a sample of req requested bytes, and subtract it from the live ones when it is freed. The

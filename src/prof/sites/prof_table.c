@@ -152,17 +152,6 @@ prof_table_remove_locked(prof_table_t *t, prof_node_t *node) {
 	s->nnodes--;
 }
 
-size_t
-prof_table_size(prof_table_t *t) {
-	size_t n = 0;
-	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
-		mutex_lock(&t->shards[i].mtx);
-		n += t->shards[i].nnodes;
-		mutex_unlock(&t->shards[i].mtx);
-	}
-	return n;
-}
-
 void
 prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out) {
 	memset(out, 0, sizeof(*out));

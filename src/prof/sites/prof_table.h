@@ -66,8 +66,6 @@ void prof_table_unlock(prof_table_t *t, uint64_t hash);
  */
 void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
-/* Number of nodes; takes the lock of each shard in turn. */
-size_t prof_table_size(prof_table_t *t);
 /* Read the contention counters of all shards, merged (os/mutex.h), and set them to 0; no lock. */
 void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
 void prof_table_mutex_reset(prof_table_t *t);
