@@ -12,7 +12,7 @@ try watch "blocked lookers, and a pid that another process has now"
 try kills "each out-of-memory kill explains one end"
 try copy "a box that grows while it is copied, and a disk that tells no blocks or is full"
 try open "a box that cannot be opened now is tried again at a later look"
-try pages "a page with a part for which there was no memory, and what a picture says of the last hour"
+try pages "a page with a part for which there was no memory, each fact of a process, and what a picture says of the last hour"
 try names "a wall clock that was set back does not keep names away"
 try jobs "a job that was answered in its place, a mark without a profile, a stop of an idle process"
 done_testing
