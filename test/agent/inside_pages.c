@@ -120,8 +120,8 @@ has_fact(const text_t *t, const char *name, const char *value) {
 /* Each fact has a row with its own value, and what is not known has none. */
 static void
 check_facts(void) {
-	static const char *const names[] = {"profiler", "service", "user", "program", "build-id", "cgroup",
-	    "container", "library", "box"};
+	static const char *const names[] = {"profiler", "service", "user", "program", "build-id",
+	    "cgroup", "container", "library", "box"};
 	labels_t labels = {.exe = "/the/program", .build_id = "a0b1", .cgroup = "/a/group",
 	    .container_id = "c0ffee", .user = "a&user", .service = "a-service"};
 	proc_t p = {.labels = &labels, .head = {.state = 7, .session_id = 5, .instance = 6,

@@ -76,8 +76,8 @@ check_rows(const names_table_t *t) {
 		bool is_one = at >= 1000 && at < 1000 + 10 * ROWS && at % 10 == 0;
 		bool is_found = names_table_find(t, at, &row);
 		check(is_found == is_one
-		    && (!is_one || memcmp(&row, &model.rows[(at - 1000) / 10], sizeof(row)) == 0), "address",
-		    (long long)at);
+		    && (!is_one || memcmp(&row, &model.rows[(at - 1000) / 10], sizeof(row)) == 0),
+		    "address", (long long)at);
 	}
 	for (unsigned i = 0; i < ROWS; i++) {
 		unsigned first = 2 * i, most = i == ROWS - 1 ? NAMES_FRAMES_MAX : i;

@@ -314,7 +314,7 @@ static size_t
 end_of_title(const char *header, const char *title) {
 	const char *end = next_line(header);
 	size_t n = strlen(title);
-	for (const char *at = strstr(header, title); at != NULL && at < end; at = strstr(at + 1, title)) {
+	for (const char *at = header; (at = strstr(at, title)) != NULL && at < end; at++) {
 		if (at > header && at[-1] == ' ' && (at[n] == ' ' || at[n] == '\n')) {
 			return (size_t)(at - header) + n;
 		}
