@@ -14,5 +14,5 @@ try copy "a box that grows while it is copied, and a disk that tells no blocks o
 try open "a box that cannot be opened now is tried again at a later look"
 try pages "a page with a part for which there was no memory, each fact of a process, and what a picture says of the last hour"
 try names "a wall clock that was set back does not keep names away"
-try jobs "a job that was answered in its place, a mark without a profile, a stop of an idle process"
+try jobs "a job that was answered in its place, a mark without a profile, a stop of an idle process, a start that was left for one"
 done_testing
