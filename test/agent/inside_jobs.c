@@ -1,7 +1,8 @@
 /*
  * Inside of scrape.c: what a job counts as that was answered in its place, what a mark leaves whose
- * profile does not come, when a profile is read from outside, and what a stop of an idle process
- * says. Prints what is wrong. Built by inside.t.
+ * profile does not come, when a profile is read from outside, what a stop of an idle process says,
+ * and whose session it is that a start began which was left for one. Prints what is wrong. Built by
+ * inside.t.
  */
 #include "scrape.c"
 #include "expect.h"
@@ -12,7 +13,8 @@ volatile sig_atomic_t ending;
 
 static unsigned answers, withdrawn;
 static bool is_start_pending;
-static int stream_error, stream_refusal, mark_error, withdraw_error;
+static int stream_error, stream_refusal, mark_error, withdraw_error, status_error, status_refusal;
+static const char *sample_interval; /* in the answer to a status; NULL: it has none */
 
 void
 table_lock(void) {}
@@ -44,6 +46,10 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 	if (strcmp(request->text, "stop") == 0) {
 		return EAGAIN;
 	}
+	if (strcmp(request->text, "status") == 0) {
+		reply->error = status_refusal;
+		return status_error;
+	}
 	if (is_mark) {
 		reply->error = mark_error;
 	} else if (stream_refusal != 0) {
@@ -53,6 +59,16 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 		reply->profile_bytes = 3;
 	}
 	return is_mark ? 0 : stream_error;
+}
+
+const char *
+jeprof_value(const char *text, const char *key, char *buf, size_t size) {
+	(void)text;
+	if (strcmp(key, "sample_interval") != 0 || sample_interval == NULL) {
+		return NULL;
+	}
+	snprintf(buf, size, "%s", sample_interval);
+	return buf;
 }
 
 static unsigned images;
@@ -270,8 +286,41 @@ stops(void) {
 	withdraw_error = 0;
 }
 
+/*
+ * A start was left for an idle process, with interval 1000, or was confirmed by another job if
+ * pending is 0. What the process says of its session tells whether it is ours.
+ */
+static void
+confirm(const char *name, const char *interval, int error, int refusal, uint64_t pending,
+    bool is_ours, unsigned sessions) {
+	proc_t p = {.lease = {.session = 5, .pending_rate = pending, .lack = lack_room}};
+	job_t j = {.proc = &p};
+	counts = (counts_t){0};
+	sample_interval = interval;
+	status_error = error;
+	status_refusal = refusal;
+	expect(name, confirm_pending_lease(&j), error);
+	expect(name, (long long)p.lease.session, is_ours ? 5 : 0);
+	expect(name, (long long)p.lease.pending_rate, error != 0 ? (long long)pending : 0);
+	expect(name, (long long)counts.sessions, sessions);
+	expect(name, (long long)counts.lacks[lack_room], sessions);
+	free(j.answer.body);
+}
+
+static void
+confirms(void) {
+	confirm("our interval", "1000", 0, 0, 1000, true, 1);
+	confirm("another interval", "1001", 0, 0, 1000, false, 0);
+	confirm("no interval", NULL, 0, 0, 1000, false, 0);
+	confirm("a refusal", "1000", 0, EPERM, 1000, false, 0);
+	confirm("no answer", "1000", ETIMEDOUT, 0, 1000, true, 0);
+	confirm("confirmed meanwhile", "1000", 0, 0, 0, true, 0);
+	confirm("confirmed meanwhile, 0", "0", 0, 0, 0, true, 0);
+}
+
 int
 main(void) {
+	confirms();
 	run_one(false);
 	run_one(true);
 	try_over();

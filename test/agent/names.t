@@ -126,9 +126,15 @@ cmp_ok(-s "$cache/$table", '>', $before, 'another address: added to the table');
 $inodes = inodes();
 is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'which has the others still');
 is(inodes(), $inodes, 'and is not made anew');
+# What else lies there: a draft that is written, one of a process that has died, what is no file or has another name.
+my %aged = ('1.0.a.draft' => 590, '2.0.b.draft' => 700, '3.0.c.draft' => -100, 'other' => 9999);
+for my $name (keys %aged) { spew("$cache/$name", 'half'); utime time - $aged{$name}, time - $aged{$name}, "$cache/$name" }
+mkdir "$cache/4.0.d.draft";
+utime 1, 1, "$cache/4.0.d.draft";
 named('--pid', $pid, '--cache', $cache, '--bytes', 1, $part);
 named('--pid', $pid, '--cache', $cache, '--bytes', 1, our_dump("$dir/p2.heap", modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, "$dir/serve"]], stacks => [[[0x1000000 + 0x11ab], 1, 1000]]));
 is(scalar tables(), 1, 'no room: what was not used for longest goes');
+is(join(' ', grep { !/\.names$/ } map { s{.*/}{}r } sort glob "$cache/*"), '1.0.a.draft 3.0.c.draft 4.0.d.draft other', 'and drafts of 10 minutes ago');
 
 # ---- a directory on a disk that is full: the table stays in memory
 SKIP: {

@@ -72,11 +72,16 @@ check_users(void) {
 	}
 	fputs(":/:/bin/sh\nnone::8:8::/:\nlast:x:70:70::/:", out);
 	fclose(out);
+	int before = dup(0), after;
+	close(before);
 	check_user(0, "root");
 	check_user(7, "long");
 	check_user(8, "none");
 	check_user(70, "last");
 	check_user(9, "9");
+	after = dup(0);
+	close(after);
+	check("a file stays open", after == before ? "no" : "yes", "no");
 }
 
 /* A process that has ended: its box is kept in a memory file, or nothing of it is. */

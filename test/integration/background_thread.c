@@ -262,6 +262,39 @@ child_switched(void) {
 	return done_testing();
 }
 
+static pthread_barrier_t all_run;
+
+static void *
+switch_off(void *arg) {
+	bool off = false;
+
+	(void)arg;
+	pthread_barrier_wait(&all_run); /* each has a stack of its own */
+	return (void *)(intptr_t)ctl_write("background_thread", off);
+}
+
+/*
+ * Threads of the child that get the stacks of threads of the parent, background ones too: a
+ * background thread could not switch them off.
+ */
+static void
+on_old_stacks(void) {
+	enum { N = 8 };
+	pthread_t t[N];
+	void *err;
+	int bad = 0;
+
+	pthread_barrier_init(&all_run, NULL, N);
+	for (int i = 0; i < N; i++)
+		if (pthread_create(&t[i], NULL, switch_off, NULL) != 0)
+			_exit(99);
+	for (int i = 0; i < N; i++) {
+		pthread_join(t[i], &err);
+		bad += err != NULL;
+	}
+	is_int(bad, 0, "child: no thread of its own is taken for one");
+}
+
 /* The child of a fork has no such thread, until it wants one. */
 static void
 forked(void *arg) {
@@ -277,6 +310,7 @@ forked(void *arg) {
 	is_int(tasks_named("", &blocked), 1, "child: and stays so");
 	ctl_epoch();
 	is_uint(ctl_size("stats.background_thread.num_threads"), 0, "child: which it says");
+	on_old_stacks();
 	is_int(ctl_write("background_thread", on), 0, "child: on");
 	fill();
 	is_int(tasks_become(1, "jemalloc_bg_thd", &blocked), 1, "child: its own thread");

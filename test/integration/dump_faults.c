@@ -136,6 +136,18 @@ in_child(void (*fn)(void *), const char *what) {
 
 static bool is_large;
 
+/* The parent has read both texts in this thread, whose buffers still hold them. */
+static void
+child_says_nothing(void *arg) {
+	(void)arg;
+	MUST(strcmp(ctl_str("prof.last_error"), "") == 0);
+	MUST(strcmp(ctl_str("prof.session.last_dump"), "") == 0);
+	MUST(dump_to(in_dir("here")) == 0 && unlink(in_dir("here")) == 0);
+	MUST(strcmp(ctl_str("prof.last_error"), "") == 0);
+	MUST(strcmp(ctl_str("prof.session.last_dump"), in_dir("here")) == 0);
+	_exit(0);
+}
+
 static void
 test_answers(void) {
 	char longest[5000];
@@ -160,6 +172,8 @@ test_answers(void) {
 	is_str(ctl_str("prof.session.last_dump"), in_dir("here"), "its whole path is told");
 	is_int(dump_to("no/there"), EFAULT, "a relative path that cannot be");
 	ok(last_error_is("ENOENT", in_dir("no/there")), "its whole path is told");
+	is_str(ctl_str("prof.session.last_dump"), in_dir("here"), "and the last file is the same");
+	in_child(child_says_nothing, "a forked child has no last error and no last file of its own");
 	unlink("here");
 }
 

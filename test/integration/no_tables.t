@@ -109,14 +109,17 @@ main(void) {
 	return 0;
 }
 C
-$CC -g -O1 -fno-builtin -fomit-frame-pointer -shared -fPIC -Wl,--no-eh-frame-hdr -o plugin.so plugin.c
 compile_linked loads loads.c
-rm -f ./*.heap
-MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./loads
-last=$(ls x.*.heap | sort -t . -k 5 -n | tail -n 1)
-perl "$BUILD/bin/jeprof" top "$last" >table 2>/dev/null
-has "$(cat table)" "inner " "a library that was loaded later"
-is "$(perl "$BUILD/bin/jeprof" --collapsed "$last" 2>/dev/null | grep -c 'main;hold;inner ')" 1 "its callers"
+# Also one whose first program header is the segment with the code, where its table lies.
+for layout in separate-code noseparate-code; do
+	$CC -g -O1 -fno-builtin -fomit-frame-pointer -shared -fPIC -Wl,--no-eh-frame-hdr -Wl,-z,$layout -o plugin.so plugin.c
+	rm -f ./*.heap
+	MALLOC_CONF=prof:true,lg_prof_sample:0,prof_prefix:"$W"/x ./loads
+	last=$(ls x.*.heap | sort -t . -k 5 -n | tail -n 1)
+	perl "$BUILD/bin/jeprof" top "$last" >table 2>/dev/null
+	has "$(cat table)" "inner " "a library that was loaded later, $layout"
+	is "$(perl "$BUILD/bin/jeprof" --collapsed "$last" 2>/dev/null | grep -c 'main;hold;inner ')" 1 "its callers, $layout"
+done
 
 # A library in the place of one that is gone, before it was looked at: where the old one had its table, it has other bytes.
 cat >place.c <<'C'

@@ -1070,13 +1070,13 @@ test_runs(void) {
 
 /* ---- the edge of what is read ---- */
 
-/* The box, taken for that of a process that runs, with its root read. */
+/* The box, taken for that of a process that runs, with its root read, for a caller's limit. */
 static jeprof_image_t *
-box_opened(int fd, char *why) {
+box_opened(int fd, char *why, uint64_t objects_most) {
 	jeprof_image_t *image = calloc(1, sizeof(*image));
 	image->fd = fd;
 	image->why = why;
-	image->objects_most = UINT64_MAX;
+	image->objects_most = objects_most;
 	if (image_of_box(image) != 0) {
 		abort();
 	}
@@ -1095,7 +1095,7 @@ test_budgets(void) {
 	make_plain(8);
 	for (n = 0; samples < 16 && n < 1000; n++) {
 		int fd = file_of(box, sizeof(box));
-		jeprof_image_t *image = box_opened(fd, why);
+		jeprof_image_t *image = box_opened(fd, why, UINT64_MAX);
 		image->budget = n;
 		int error = image_read_tables(image);
 		samples = image->cur.objs;
@@ -1110,6 +1110,57 @@ test_budgets(void) {
 	check(wrong == 0 && n > 24 && n < 1000, "an end of the budget is torn, once", wrong);
 }
 
+/* A caller's limit of objects bounds what is read, and frames to four for each of them. */
+static void
+test_limits(void) {
+	char why[JEPROF_WHY];
+	const uint64_t frames = BOX_BYTES / IMAGE_FRAME_BYTES;
+	const uint64_t limits[] = {0, 1, 2, 3, 7, 30, 1000, frames / 4 - 1, frames / 4,
+	    frames / 4 + 1, frames, UINT64_MAX / 4 + 1, UINT64_MAX};
+	uint64_t wrong = 0, sites = 0, budget = 0;
+	make_plain(8);
+	for (size_t i = sizeof(limits) / sizeof(limits[0]); i-- > 0;) {
+		uint64_t n = limits[i], most = n > frames / 4 ? frames : 4 * n;
+		int fd = file_of(box, sizeof(box));
+		jeprof_image_t *image = box_opened(fd, why, n);
+		budget = budget == 0 ? image->budget : budget;
+		if (image->frames_most != most || image->budget != (n < budget ? n : budget)) {
+			wrong++;
+			printf("# limit %" PRIu64 ": %" PRIu64 " frames, %" PRIu64 " objects\n", n,
+			    image->frames_most, image->budget);
+		}
+		wrong += image_read_tables(image) != 0 || image->frames.n > most;
+		sites = n == 1000 ? image->sites.n : sites;
+		jeprof_image_close(image);
+		close(fd);
+	}
+	check(wrong == 0 && sites == 8, "limits of objects and frames", wrong);
+}
+
+/* A profile as a text has at most as many bytes as the caller wants. */
+static void
+test_text_size(void) {
+	char why[JEPROF_WHY] = "", *text;
+	size_t size = 0;
+	uint64_t most = 1 << 20;
+	make_plain(8);
+	for (int i = 0; i < 4; i++) {
+		jeprof_image_t *image;
+		int fd = file_of(box, sizeof(box));
+		if (jeprof_image_of_file(&image, fd, why) != 0) {
+			abort();
+		}
+		bool is_more = i == 2;
+		int error = jeprof_image_text(image, most, &text, &size);
+		check(is_more ? error == EFBIG && text == NULL : error == 0 && strlen(text) == size,
+		    is_more ? "a byte more than is wanted" : "as large as is wanted", most);
+		most = i == 0 ? size : i == 1 ? size - 1 : most + 1;
+		free(text);
+		jeprof_image_close(image);
+		close(fd);
+	}
+}
+
 /* Of a root without lists of records and labels, what lies behind it is not taken for them. */
 static void
 test_short_root(void) {
@@ -1118,7 +1169,7 @@ test_short_root(void) {
 	model.root.root_bytes = offsetof(image_root_t, records);
 	memcpy(box, &model.root, sizeof(model.root));
 	int fd = file_of(box, sizeof(box));
-	jeprof_image_t *image = box_opened(fd, why);
+	jeprof_image_t *image = box_opened(fd, why, UINT64_MAX);
 	image->root.sites = 0;
 	image_read_parts(image);
 	check(image->root.sites == model.root.sites && image->root.records == 0
@@ -1496,6 +1547,8 @@ main(int argc, char **argv) {
 	test_courses();
 	test_runs();
 	test_budgets();
+	test_limits();
+	test_text_size();
 	test_short_root();
 	test_process();
 	test_descriptor();

@@ -222,6 +222,19 @@ test_auto_thp(void) {
 	opt_metadata_thp = before;
 }
 
+/* Without huge pages none is counted, however many bytes are touched at once. */
+static void
+test_no_thp(void) {
+	base_stats_t st;
+	source.most = 0;
+	base_t *base = base_new(&pages);
+	ok(base_alloc(base, (size_t)9 << 20, 64) != NULL, "9 MiB in pages of the usual size");
+	base_stats_read(base, &st);
+	ok(st.resident >= (size_t)9 << 20, "all of them are counted");
+	is_uint(st.n_thp, 0, "and no huge page");
+	base_delete(base);
+}
+
 static void
 body(void) {
 	test_pieces();
@@ -229,6 +242,7 @@ body(void) {
 	test_ahead();
 	test_no_memory();
 	test_auto_thp();
+	test_no_thp();
 	ok(base_b0() != NULL, "the process has its own");
 }
 

@@ -392,6 +392,27 @@ test_wake(void) {
 	pac_wake_hook = NULL;
 }
 
+/* What is left of a piece is idle when it kept its size for that time, from the first look on. */
+static void
+test_idle(void) {
+	start(10000);
+	piece_t *p = &pac->piece;
+	ok(!piece_try_idle(p, now + 5, 0), "nothing is left where no piece is");
+	grow(2 * MIN);
+	while (piece_npages(p) << LG_PAGE < 3 * MIB / 2 && n_got < N_MAX) {
+		grow(use() + PAGE);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t first = now + 1000 * (i + 1);
+		ok(!piece_try_idle(p, first, 50), "a look at another size begins the time");
+		ok(!piece_try_idle(p, first + 49, 50), "which is not over");
+		ok(piece_try_idle(p, first + 50, 50) && piece_try_idle(p, first + 90, 50), "it is");
+		ok(!piece_try_idle(p, first + 90, 91), "for a longer one it is not");
+		grow(use() + PAGE);
+	}
+	ok(piece_try_idle(p, now + 9000, 0), "for a time of 0 at once");
+}
+
 static unsigned n_own, n_held;
 
 /* Whether a lock is held that a hook of the user may need itself. */
@@ -615,6 +636,7 @@ body(void) {
 	test_holes();
 	test_not();
 	test_wake();
+	test_idle();
 	test_own_hooks();
 	test_slow();
 	test_no_memory();

@@ -1,6 +1,7 @@
 /*
  * A first sample that nothing was prepared for selects the unwinder outside the gate: a fork
- * meanwhile does not wait for it, and its child takes backtraces too.
+ * meanwhile does not wait for it, and its child takes backtraces too. A child of the thread that
+ * selects it goes on with that.
  */
 #include "test.h"
 
@@ -11,6 +12,7 @@
 
 #include "os/gate.h"
 #include "prof/control/prof_start.h"
+#include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_switch.h"
 #include "unwind/unwind.h"
 
@@ -21,6 +23,17 @@ static bool is_watched, has_begun, has_forked;
 static __thread bool is_second; /* this is the thread that takes the first sample */
 static unsigned n_inside, n_calls;
 static bool begins_anew; /* who boots during the first boot asks the loader too */
+static int booter_status = -1; /* of a child that the thread that boots has forked */
+
+/* In a child of its own the thread that boots goes on with it; nobody else may begin. */
+static void
+fork_in_boot(void) {
+	pid_t pid = fork();
+	if (pid == 0) {
+		_exit(prof_backtrace_has_begun() ? 0 : 1);
+	}
+	waitpid(pid, &booter_status, 0);
+}
 
 static void
 until(const bool *is_so) {
@@ -38,6 +51,7 @@ dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
 		if (is_second && !has_begun) {
 			__atomic_store_n(&has_begun, true, __ATOMIC_SEQ_CST);
 			until(&has_forked);
+			fork_in_boot();
 			unsigned before = n_calls;
 			unwind_select("fp");
 			begins_anew = n_calls != before;
@@ -79,7 +93,7 @@ main(void) {
 	int status = -1;
 
 	if (!config_prof) {
-		skip(5, "no profiler");
+		skip(6, "no profiler");
 		return done_testing();
 	}
 	alarm(300); /* a fork that waits for the other thread waits for ever */
@@ -100,6 +114,7 @@ main(void) {
 	pthread_join(t, NULL);
 	waitpid(pid, &status, 0);
 	is_int(status, 0, "a child of a fork meanwhile takes backtraces");
+	is_int(booter_status, 0, "nor is the boot undone in a child that the booting thread forks");
 	is_uint(n_inside, 0, "the loader is asked outside the gate only");
 	ok(nsamples() > 0, "samples are taken");
 	ok(begins_anew || unwind_select("fp") != 0, "a boot that has not listed objects is none");

@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include <jemalloc/jemalloc.h>
+
 #include "arena/arena_life.h"
 #include "arena/arenas.h"
 #include "arena/bin.h"
@@ -284,6 +286,257 @@ test_rows(void) {
 	is_uint(bad, 0, "arenas: each field has a key and a row");
 }
 
+/* ---- the columns of the text ---- */
+
+static const char *
+next_line(const char *line) {
+	const char *end = strchr(line, '\n');
+	return end == NULL ? "" : end + 1;
+}
+
+/* The word that ends at this column of the line. */
+static const char *
+word_at(const char *line, size_t end) {
+	static char word[32];
+	size_t from = end;
+	if (end > strcspn(line, "\n")) {
+		return "";
+	}
+	while (from > 0 && line[from - 1] != ' ') {
+		from--;
+	}
+	snprintf(word, sizeof(word), "%.*s", (int)(end - from), line + from);
+	return word;
+}
+
+/* The column where the title ends; 0: there is none. */
+static size_t
+end_of_title(const char *header, const char *title) {
+	const char *end = next_line(header);
+	size_t n = strlen(title);
+	for (const char *at = header; (at = strstr(at, title)) != NULL && at < end; at++) {
+		if (at > header && at[-1] == ' ' && (at[n] == ' ' || at[n] == '\n')) {
+			return (size_t)(at - header) + n;
+		}
+	}
+	return 0;
+}
+
+/* The row of the table with this title whose column "ind" has the number; "": there is none. */
+static const char *
+row_of(const char *header, unsigned number_of_row) {
+	char word[16];
+	snprintf(word, sizeof(word), "%u", number_of_row);
+	size_t end = end_of_title(header, "ind");
+	const char *row = next_line(header);
+	while (*row == ' ' && strcmp(word_at(row, end), word) != 0) {
+		row = next_line(row);
+	}
+	return *row == ' ' ? row : "";
+}
+
+/* Whether the cell of the row below this title is not the text. */
+static unsigned
+text_bad(const char *header, const char *row, const char *title, const char *want) {
+	size_t end = end_of_title(header, title);
+	const char *got = word_at(row, end);
+	if (end == 0 || strcmp(got, want) != 0) {
+		diag("column %s: \"%s\", not \"%s\"", title, got, want);
+		return 1;
+	}
+	return 0;
+}
+
+static unsigned
+cell_bad(const char *header, const char *row, const char *title, uint64_t want) {
+	char word[32];
+	snprintf(word, sizeof(word), "%llu", (unsigned long long)want);
+	return text_bad(header, row, title, word);
+}
+
+/* The tables of our arena: prints them, and gives the line that begins with this, after blanks. */
+static const char *
+line_of(const char *begin) {
+	char head[32];
+	snprintf(head, sizeof(head), "arenas[%u]:", ind);
+	const char *at = strstr(text, head);
+	while (at != NULL && *at != '\0' && strncmp(at + strspn(at, " "), begin, strlen(begin)) != 0) {
+		at = next_line(at);
+	}
+	return at == NULL ? "" : at;
+}
+
+/* What a row of a size class has beside the fields of its list. */
+static void
+test_bin_columns(void) {
+	arena_t *a = arenas_get(ind);
+	bin_t *bin = arena_bin(a, 1, 0);
+	const bin_info_t *info = &bin_infos[1];
+	const struct {
+		size_t slabs, regs;
+		const char *util;
+	} cases[] = {{0, 0, "1"}, {0, 7, "1"}, {2, 0, "0.000"}, {2, 1, NULL}, {2, info->nregs, "0.500"},
+	    {10, info->nregs - 1U, "0.099"}, {1, info->nregs - 1U, NULL}, {1, info->nregs, "1"},
+	    {1, info->nregs * 1001U / 1000 + 1, "race"}, {200, info->nregs, "0.005"}};
+	unsigned bad = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(cases); i++) {
+		char share[16];
+		unsigned room = (unsigned)(info->nregs * cases[i].slabs);
+		snprintf(share, sizeof(share), "0.%03u",
+		    room == 0 ? 0 : (unsigned)cases[i].regs * 1000 / room);
+		mutex_lock(&bin->mtx);
+		number = i;
+#define MOVE(name, type, says) bin->stats.name = (type)NEXT;
+		BIN_STATS_FIELDS(MOVE)
+#undef MOVE
+		bin->stats.curslabs = cases[i].slabs;
+		bin->stats.curregs = cases[i].regs;
+		bin_stats_t want = bin->stats;
+		mutex_unlock(&bin->mtx);
+		print("m");
+		const char *header = line_of("bins:"), *row = row_of(header, 1);
+		bad += text_bad(header, row, "util", cases[i].util == NULL ? share : cases[i].util);
+		bad += cell_bad(header, row, "size", info->reg_size);
+		bad += cell_bad(header, row, "allocated", info->reg_size * cases[i].regs);
+		bad += cell_bad(header, row, "nshards", info->n_shards);
+		bad += cell_bad(header, row, "regs", info->nregs);
+		bad += cell_bad(header, row, "pgs", info->slab_size / PAGE);
+#define LOOK(name, type, says) bad += cell_bad(header, row, #name, want.name);
+		BIN_STATS_FIELDS(LOOK)
+#undef LOOK
+	}
+	is_uint(bad, 0, "bins: each cell is below its title");
+	mutex_lock(&bin->mtx);
+	memset(&bin->stats, 0, sizeof(bin->stats));
+	mutex_unlock(&bin->mtx);
+}
+
+static void
+test_large_columns(void) {
+	unsigned bad = 0;
+	size_t size = 0, len = sizeof(size);
+	refresh();
+	print("m");
+	const char *header = line_of("large:          size"), *row = row_of(header, SC_NBINS + 2);
+	is_int(ctl_byname("arenas.lextent.2.size", &size, &len, NULL, 0), 0, "the size of the class");
+	bad += cell_bad(header, row, "size", size);
+	bad += cell_bad(header, row, "allocated", size * node("lextents.2.", "curlextents"));
+#define LOOK(name, type, says) bad += cell_bad(header, row, #name, node("lextents.2.", #name));
+	LARGE_STATS_FIELDS(LOOK)
+#undef LOOK
+	is_uint(bad, 0, "large classes: each cell is below its title");
+}
+
+/* The title of a field in the table of small, large and all objects. */
+static const char *
+group_title(const char *name) {
+	return strcmp(name, "nfills") == 0 ? "nfill" : strcmp(name, "nflushes") == 0 ? "nflush" : name;
+}
+
+static void
+test_group_columns(void) {
+	arena_t *a = arenas_get(ind);
+	bin_t *bin = arena_bin(a, 1, 0);
+	unsigned bad = 0;
+	int flags = MALLOCX_ARENA((int)ind) | MALLOCX_TCACHE_NONE;
+	void *p = mallocx(SC_LARGE_MINCLASS, flags);
+	mutex_lock(&bin->mtx);
+	number = 0;
+#define MOVE(name, type, says) bin->stats.name = (type)NEXT;
+	BIN_STATS_FIELDS(MOVE)
+#undef MOVE
+	mutex_unlock(&bin->mtx);
+	refresh();
+	print("m");
+	dallocx(p, flags);
+	const char *small = line_of("small:"), *large = next_line(small), *total = next_line(large);
+	const char *header = line_of("allocated");
+	ok(strncmp(large, "large:", 6) == 0 && strncmp(total, "total:", 6) == 0, "three rows");
+#define LOOK(name, type, says) do { \
+	uint64_t s = node("small.", #name), l = node("large.", #name); \
+	const char *title = group_title(#name); \
+	bad += wrong(s == 0 || l == 0, "no number", #name); \
+	bad += cell_bad(header, small, title, s) + cell_bad(header, large, title, l); \
+	bad += cell_bad(header, total, title, s + l); \
+} while (0);
+	CLASS_STATS_FIELDS(LOOK)
+#undef LOOK
+	is_uint(bad, 0, "groups: each cell is below its title, and the last row is the sum");
+	mutex_lock(&bin->mtx);
+	memset(&bin->stats, 0, sizeof(bin->stats));
+	mutex_unlock(&bin->mtx);
+}
+
+static void
+decay_set(const char *which, ssize_t ms) {
+	char path[64];
+	snprintf(path, sizeof(path), "arena.%u.%s_decay_ms", ind, which);
+	is_int(ctl_byname(path, NULL, NULL, &ms, sizeof(ms)), 0, "%s: %zd", path, ms);
+}
+
+/*
+ * The rows of unused pages, of which some are dirty, some muzzy and some retained. The end of the
+ * arena frees the rest.
+ */
+static void
+test_page_columns(void) {
+	enum { N = 8 };
+	size_t size = 5 * SC_LARGE_MINCLASS;
+	int flags = MALLOCX_ARENA((int)ind) | MALLOCX_TCACHE_NONE;
+	void *p[N];
+	unsigned bad = 0, nmixed = 0;
+	for (int i = 0; i < N; i++) {
+		p[i] = mallocx(size, flags);
+	}
+	decay_set("dirty", 0);
+	decay_set("muzzy", 0);
+	dallocx(p[1], flags);
+	decay_set("muzzy", -1);
+	dallocx(p[3], flags);
+	decay_set("dirty", 54321);
+	dallocx(p[5], flags);
+	refresh();
+	print("m");
+	const char *header = line_of("decaying:");
+	const char *dirty = next_line(header), *muzzy = next_line(dirty);
+	bad += cell_bad(header, dirty, "time", 54321) + text_bad(header, muzzy, "time", "N/A");
+	bad += wrong(node("", "pdirty") == 0 || node("", "pmuzzy") == 0, "no pages", "unused");
+	bad += cell_bad(header, dirty, "npages", node("", "pdirty"));
+	bad += cell_bad(header, muzzy, "npages", node("", "pmuzzy"));
+	bad += cell_bad(header, dirty, "sweeps", node("", "dirty_npurge"));
+	bad += cell_bad(header, muzzy, "sweeps", node("", "muzzy_npurge"));
+	bad += cell_bad(header, dirty, "madvises", node("", "dirty_nmadvise"));
+	bad += cell_bad(header, muzzy, "madvises", node("", "muzzy_nmadvise"));
+	bad += cell_bad(header, dirty, "purged", node("", "dirty_purged"));
+	bad += cell_bad(header, muzzy, "purged", node("", "muzzy_purged"));
+	header = line_of("extents:");
+	for (unsigned i = 0; i < SC_NPSIZES; i++) {
+		char room[32];
+		snprintf(room, sizeof(room), "extents.%u.", i);
+		const char *row = row_of(header, i);
+		uint64_t n = node(room, "ndirty") + node(room, "nmuzzy") + node(room, "nretained");
+		bad += wrong((*row != '\0') != (n > 0), "row of extents", room);
+		if (n == 0) {
+			continue;
+		}
+		nmixed += (node(room, "ndirty") != 0) + (node(room, "nmuzzy") != 0) >= 2;
+		bad += cell_bad(header, row, "size", sz_pind2sz(i)) + cell_bad(header, row, "ntotal", n);
+		bad += cell_bad(header, row, "total", node(room, "dirty_bytes") + node(room, "muzzy_bytes")
+		    + node(room, "retained_bytes"));
+#define LOOK(name, title) bad += cell_bad(header, row, title, node(room, name));
+		LOOK("ndirty", "ndirty") LOOK("nmuzzy", "nmuzzy") LOOK("nretained", "nretained")
+		LOOK("dirty_bytes", "dirty") LOOK("muzzy_bytes", "muzzy")
+		LOOK("retained_bytes", "retained")
+#undef LOOK
+	}
+	ok(nmixed > 0, "a class has dirty and muzzy extents");
+	is_uint(bad, 0, "pages: each cell is below its title");
+	decay_set("muzzy", 0);
+	print("m");
+	header = line_of("decaying:");
+	is_uint(cell_bad(header, next_line(next_line(header)), "time", 0), 0, "a time of 0");
+}
+
 static void
 test_reset(void) {
 	char path[64];
@@ -318,6 +571,10 @@ main(void) {
 	test_mutexes();
 	test_places();
 	test_rows();
+	test_bin_columns();
+	test_large_columns();
+	test_group_columns();
+	test_page_columns();
 	test_reset();
 	return done_testing();
 }

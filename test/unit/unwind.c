@@ -934,9 +934,166 @@ test_setting_at_page(void) {
 	}
 	munmap(p, 2 * page);
 }
+/* ---- the forms of the machine code, byte by byte ---- */
+
+/* Pages of "nop" in no object, AT in a page and with one of any size below; some in ours. */
+static unsigned char *nops;
+static unsigned char own_nops[64];
+
+enum { AT = 3 * 65536 + 100, NOPS = 4 * 65536 };
+
+static void
+nops_clear(void) {
+	memset(nops, 0x90, NOPS);
+}
+
+static void
+nops_put(size_t at, size_t n, const char *bytes) {
+	memcpy(nops + at, bytes, n);
+}
+
+static bool
+keeps(size_t pc, size_t ra) {
+	return code_keeps_frame((uintptr_t)nops + pc, ra == 0 ? 0 : (uintptr_t)nops + ra);
+}
+
+static void
+test_setting_forms(void) {
+	static const char *const forms[] = {"\x48\x89\xe5", "\x48\x8b\xec"};
+	unsigned bad = 0;
+	for (unsigned f = 0; f < ARRAY_LEN(forms); f++) {
+		for (size_t d = 0; d < 20; d++) {
+			nops_clear();
+			nops[AT - d] = 0x55;
+			nops_put(AT, 3, forms[f]);
+			bad += wrong_if(keeps(AT + 3, 0) != (d >= 1 && d <= 16));
+			bad += wrong_if(keeps(AT + 2, 0));
+		}
+		for (unsigned k = 0; k < 3; k++) {
+			nops_clear();
+			nops[AT - 1] = 0x55;
+			nops_put(AT, 3, forms[f]);
+			nops[AT + k] ^= 0x40;
+			bad += wrong_if(keeps(AT + 8, 0));
+		}
+		nops_clear();
+		nops[AT - 1] = 0x55;
+		nops_put(AT, 3, forms[f]);
+		bad += wrong_if(!keeps(AT + (16 << 10) - 1, 0)) || wrong_if(keeps(AT + (16 << 10), 0));
+	}
+	is_uint(bad, 0, "what sets a frame pointer, and how far before");
+}
+
+static void
+test_ending_forms(void) {
+	unsigned bad = 0;
+	nops_clear();
+	nops_put(AT, 4, "\x55\x48\x89\xe5");
+	for (unsigned first = 0; first < 256; first++) {
+		for (unsigned second = 0; second < 256; second++) {
+			bool ends = (first == 0x5d || first == 0xc9) && (second == 0xc3 || second == 0xc2
+			    || second == 0xf3 || second == 0xe9 || second == 0xeb);
+			nops[AT + 8] = (unsigned char)first;
+			nops[AT + 9] = (unsigned char)second;
+			bad += keeps(AT + 16, 0) == ends;
+		}
+	}
+	is_uint(bad, 0, "what ends a function, of all pairs of bytes");
+}
+
+/* A call at `ra` - n whose operand at ra - 4 leads to `to`. */
+static void
+nops_call(size_t ra, size_t n, const char *op, size_t to) {
+	int32_t distance = (int32_t)((ptrdiff_t)to - (ptrdiff_t)ra);
+	nops_put(ra - n, n - 4, op);
+	memcpy(nops + ra - 4, &distance, sizeof(distance));
+}
+
+/* The call names a function `before` bytes before the setting at AT + 1; by which way? */
+static bool
+keeps_called(unsigned way, ptrdiff_t before) {
+	static const char *const stubs[] = {"\xff\x25", "\xf3\x0f\x1e\xfa\xff\x25",
+	    "\xf2\xff\x25", "\xf3\x0f\x1e\xfa\xf2\xff\x25"};
+	const size_t ra = 4096, slot = 8192, stub = 2 * 8192;
+	uintptr_t function = (uintptr_t)nops + AT + 1 - (size_t)before;
+	nops_clear();
+	nops_put(AT, 4, "\x55\x48\x89\xe5");
+	memcpy(nops + slot, &function, sizeof(function));
+	if (way == 0) {
+		nops_call(ra, 5, "\xe8", function - (uintptr_t)nops);
+	} else if (way == 1) {
+		nops_call(ra, 6, "\xff\x15", slot);
+	} else {
+		size_t n = strlen(stubs[way - 2]);
+		nops_call(ra, 5, "\xe8", stub);
+		nops_call(stub + n + 4, n + 4, stubs[way - 2], slot);
+	}
+	return keeps(AT + 8, ra);
+}
+
+static void
+test_calls_of(void) {
+	unsigned bad = 0;
+	for (unsigned way = 0; way < 6; way++) {
+		for (ptrdiff_t before = -70; before < 140; before++) {
+			bad += wrong_if(keeps_called(way, before) != (before >= 0 && before <= 64));
+		}
+	}
+	is_uint(bad, 0, "a call names the function: directly, by a slot, by each kind of stub");
+	nops_clear();
+	nops_put(AT, 4, "\x55\x48\x89\xe5");
+	nops_call(4096, 6, "\xff\x16", 8192);
+	ok(keeps(AT + 8, 4096), "a call of another form names none");
+}
+
+static bool
+is_call(size_t at) {
+	return code_is_call_in_object((uintptr_t)own_nops + at);
+}
+
+static void
+test_call_forms(void) {
+	unsigned bad = 0;
+	const size_t at = 32;
+	memset(own_nops, 0x90, sizeof(own_nops));
+	bad += wrong_if(is_call(at));
+	for (size_t n = 1; n < 10; n++) {
+		for (unsigned modrm = 0; modrm < 256; modrm++) {
+			memset(own_nops, 0x90, sizeof(own_nops));
+			own_nops[at - n] = 0xff;
+			own_nops[at - n + 1] = (unsigned char)modrm;
+			bool is_near = n >= 2 && n <= 7 && (modrm & 0x38) == 0x10;
+			/* 0xe8 is a call of its own, and a second 0xff is followed by 0x90, which is /2 */
+			is_near = is_near || (n == 6 && modrm == 0xe8);
+			is_near = is_near || (n >= 3 && n <= 8 && modrm == 0xff);
+			bad += wrong_if(is_call(at) != is_near);
+		}
+		memset(own_nops, 0x90, sizeof(own_nops));
+		own_nops[at - n] = 0xe8;
+		bad += wrong_if(is_call(at) != (n == 5));
+	}
+	is_uint(bad, 0, "what is a call, of all bytes before its end");
+	memcpy(nops + AT - 5, "\xe8", 1);
+	ok(!code_is_call_in_object((uintptr_t)nops + AT), "in no object there is none");
+	ok(!code_is_call_in_object(0) && !code_is_call_in_object(1)
+	    && !code_is_call_in_object(UINTPTR_MAX), "nor at the ends");
+}
+
+static void
+test_forms(void) {
+	nops = mmap(NULL, NOPS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	test_setting_forms();
+	test_ending_forms();
+	test_calls_of();
+	test_call_forms();
+	munmap(nops, NOPS);
+}
 #else
 static void
 test_setting_at_page(void) {}
+
+static void
+test_forms(void) {}
 #endif
 
 static
@@ -1085,6 +1242,7 @@ main(void) {
 	test_hammer();
 	test_stops();
 	test_setting_at_page();
+	test_forms();
 	test_front();
 	return done_testing();
 }
