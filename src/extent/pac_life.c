@@ -50,7 +50,7 @@ pac_destroy(pac_t *pac) {
 	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
 	edata_t *e;
 	assert(pac_nactive(pac) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
-	pac_hot_destroy(pac);
+	pac_hot_flush(pac);
 	pac_hpa_empty(pac, true);
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
