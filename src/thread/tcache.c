@@ -8,9 +8,9 @@
  * requests (pops) until the slow path takes a sample or tests whether a heartbeat is due; to fold
  * the countdown is to add the requests that it has counted to the counters. Upkeep sets `empty`,
  * where pops stop, to the middle of the stack as a mark; the slow path of a pop removes it. If it
- * is still there at the next upkeep, the objects below it were not used. A bin is closed (or shut)
- * while a look is due (tcache.h); but bin_close() frees slots, tcache_close_above() sets limits to
- * 0, and recall_close() keeps the pops and pushes of a signal handler off.
+ * is still there at the next upkeep, the objects below it were not used. bin_close() frees slots,
+ * tcache_close_above() sets limits to 0, and recall_close() keeps the pops and pushes of a signal
+ * handler off.
  *
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it (but for
@@ -70,9 +70,8 @@ bin_shard(const tsd_t *tsd, unsigned slot) {
 static void
 bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 	assert(b->head >= c->slots && b->head <= bin_bottom(c));
-	assert((b->full == c->slots || config_hardening) && b->empty >= b->head
-	    && b->empty <= bin_bottom(c));
-	assert(c->is_marked || b->empty == bin_bottom(c) || (config_hardening && b->empty == b->head));
+	assert(b->full == c->slots && b->empty >= b->head && b->empty <= bin_bottom(c));
+	assert(c->is_marked || b->empty == bin_bottom(c));
 	assert((c->nslots == 0) == (c->slots == NULL));
 	assert(b->countdown <= c->window);
 }
@@ -100,7 +99,7 @@ bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
 	assert(w > 0);
 	c->window = (uint32_t)w;
 	b->countdown = (uint32_t)w;
-	c->to_look = config_hardening && size < SC_LARGE_MINCLASS ? TCACHE_LOOK_TRIES : 0;
+	c->must_look = config_hardening && size < SC_LARGE_MINCLASS;
 }
 
 /*
@@ -294,14 +293,6 @@ tcache_uncount_fast(tcache_t *tc, size_t usize) {
 }
 
 /* ------------------------------------------------------------------ stacks */
-
-/*
- * Whether a look has closed the bin for pops (bin_close_again), and there was no upkeep since then.
- */
-static bool
-bin_is_shut(const cache_bin_t *b, const tcache_cold_t *c) {
-	return config_hardening && !c->is_marked && b->empty != bin_bottom(c);
-}
 
 /* Moves the mark to the bottom, so that the whole stack can be popped. */
 static void
@@ -735,40 +726,19 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	}
 }
 
-/*
- * Closes the bin while a look is due (see tcache_try_look), so that the next free takes the slow
- * path. For TCACHE_LOOK_TRIES requests pops take the slow path too, because otherwise the fast path
- * could pop one object and push another without reaching `full`. After these requests a push takes
- * the slow path only when the head is at `full`.
- */
+/* A look (tcache.h) at the object that was freed last, if there is one and a look is due. */
 static void
-bin_close_again(cache_bin_t *b, tcache_cold_t *c, bool was_closed) {
-	if (c->to_look > 0) {
-		c->to_look--;
-		b->empty = b->head;
-		c->is_marked = false; /* the bin was used: upkeep has nothing to flush */
-		was_closed = true;
+bin_look(tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
+	void *obj;
+	if (!c->must_look || !cache_bin_try_take(b, &obj)) {
+		return;
 	}
-	if (was_closed) {
-		b->full = b->head;
+	c->must_look = false;
+	if (quarantine_try_add(tsd, emap_edata(obj), obj, b->size)) {
+		tsd->flushed += b->size;
+	} else {
+		cache_bin_try_push(b, obj);
 	}
-}
-
-bool
-tcache_is_closed(const tcache_t *tc, unsigned slot) {
-	return config_hardening && slot < tc->nslots && tc->bins[slot].full != tc->cold[slot].slots;
-}
-
-bool
-tcache_try_look(tcache_t *tc, unsigned slot) {
-	if (!tcache_is_closed(tc, slot)) {
-		return false;
-	}
-	tcache_cold_t *c = &tc->cold[slot];
-	tc->bins[slot].full = c->slots;
-	bin_unmark(&tc->bins[slot], c);
-	c->to_look = 0;
-	return true;
 }
 
 /*
@@ -792,12 +762,10 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	/* A fill may move the head past the place where the bin is closed, so it is opened first. */
-	bool was_closed = tcache_is_closed(tc, slot);
-	if (was_closed) {
-		b->full = c->slots;
+	if (config_hardening && tc->is_auto) {
+		bin_look(tsd, b, c);
 	}
-	if (b->head == b->empty && (c->is_marked || bin_is_shut(b, c))) {
+	if (b->head == b->empty && c->is_marked) {
 		bin_unmark(b, c);
 	}
 	if (b->head == b->empty) {
@@ -806,9 +774,6 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	void *obj;
 	if (!cache_bin_try_take(b, &obj)) {
 		obj = slot_fetch_one(tsd, tc, from, slot);
-	}
-	if (config_hardening && tc->is_auto && c->nslots > 0) {
-		bin_close_again(b, c, was_closed);
 	}
 	if (unlikely(obj == NULL)) {
 		tcache_uncount(tsd, tc, slot);
@@ -853,9 +818,6 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	if (config_hardening) {
-		tcache_try_look(tc, slot); /* opens the bin; this object is not put into quarantine */
-	}
 	if (b->head == b->full && c->nslots < c->max) {
 		bin_grow_next(b, c);
 	}
@@ -899,7 +861,7 @@ bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
-/* Frees the stack and grant of an empty bin of limit 0. (tcache_is_closed() is about a look.) */
+/* Frees the stack and grant of an empty bin of limit 0. */
 static void
 bin_close(tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
@@ -973,16 +935,12 @@ bin_yield(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 /*
  * Sets the mark to the middle of the stack for the next turn. A single object is marked only in a
- * bin whose limit is 0. A bin that a look has closed stays closed: its mark is at the head.
+ * bin whose limit is 0.
  */
 static void
 bin_mark(cache_bin_t *b, tcache_cold_t *c) {
 	unsigned n = bin_ncached(b, c);
 	bool is_granted_only = c->max == 0;
-	if (bin_is_shut(b, c)) {
-		c->is_marked = true;
-		return;
-	}
 	bin_unmark(b, c);
 	if (n > !is_granted_only) {
 		b->empty = b->head + (is_granted_only ? n / 2 : (n + 1) / 2);
