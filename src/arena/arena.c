@@ -89,7 +89,7 @@ arena_name_default(arena_t *a) {
 
 arena_t *
 arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks) {
-	base_t *base = ind == 0 ? base_b0() : base_new(NULL);
+	base_t *base = ind == 0 ? base_b0() : base_new();
 	arena_t *a = base == NULL ? NULL : base_alloc(base, sizeof(arena_t), CACHELINE);
 	if (a == NULL) {
 		goto fail;

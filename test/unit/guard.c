@@ -60,7 +60,7 @@ hook_open(const char *path, int flags, unsigned mode) {
 static void
 start(void) {
 	static unsigned ind = 3600;
-	base = base_new(NULL);
+	base = base_new();
 	pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, ind++, 10000, 0, 1);
 	memset(&sys, 0, sizeof(sys));

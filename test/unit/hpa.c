@@ -261,7 +261,7 @@ test_rules_of_purging(void) {
 static hpa_t *
 shard(void) {
 	memset(&sys, 0, sizeof(sys));
-	return hpa_new(base_new(NULL), &source, NULL);
+	return hpa_new(base_new(), &source, NULL);
 }
 
 static size_t
@@ -458,11 +458,11 @@ test_sec(void) {
 	ql_init(&out);
 	ql_init(&some);
 	opt_hpa_sec_nshards = 0;
-	ok(hsec_init(&s, base_new(NULL)) == 0 && !hsec_serves(&s, PAGE), "none of them serves nobody");
+	ok(hsec_init(&s, base_new()) == 0 && !hsec_serves(&s, PAGE), "none of them serves nobody");
 	opt_hpa_sec_nshards = SIZE_MAX;
-	ok(hsec_init(&s, base_new(NULL)) == 0 && s.n == HSEC_MAX, "their number is bounded");
+	ok(hsec_init(&s, base_new()) == 0 && s.n == HSEC_MAX, "their number is bounded");
 	opt_hpa_sec_nshards = 2;
-	ok(hsec_init(&s, base_new(NULL)) == 0 && hsec_serves(&s, PAGE)
+	ok(hsec_init(&s, base_new()) == 0 && hsec_serves(&s, PAGE)
 	    && !hsec_serves(&s, opt_hpa_sec_max_alloc + PAGE), "extents up to a length are served");
 	opt_hpa_sec_max_bytes = 8 << LG_PAGE;
 	ok(hsec_take(&s, PAGE, true) == NULL, "an empty one misses");
@@ -593,7 +593,7 @@ static pac_t *
 cache_on(const char *setting) {
 	enabled = setting;
 	setup();
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	pac_t *pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, 3700, 10000, 0, now);
 	opt_hpa = true;

@@ -60,7 +60,7 @@ move(void *from, size_t size, size_t new_size, int flags, void *to) {
 static void
 start(void) {
 	static unsigned ind = 3300;
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, ind++, 10000, 0, 1);
 }
