@@ -301,17 +301,19 @@ bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
 	c->is_marked = false;
 }
 
-/* Moves the content to a new stack of nslots pointers; no mark. Without memory nothing changes. */
+/*
+ * Moves the content to a new stack of nslots pointers, or none if nslots is 0; no mark. Without
+ * memory nothing changes.
+ */
 static void
 bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
-	assert(nslots > 0 && nslots <= UINT16_MAX);
 	unsigned n = bin_ncached(b, c);
-	assert(nslots >= n && nslots > 0 && nslots <= UINT16_MAX);
-	void **slots = meta_alloc(nslots * sizeof(void *));
-	if (slots == NULL) {
+	assert(nslots >= n && nslots <= UINT16_MAX);
+	void **slots = nslots == 0 ? NULL : meta_alloc(nslots * sizeof(void *));
+	if (slots == NULL && nslots != 0) {
 		return;
 	}
-	void **head = slots + nslots - n;
+	void **head = nslots == 0 ? NULL : slots + nslots - n;
 	if (n > 0) {
 		memcpy(head, b->head, n * sizeof(void *));
 	}
@@ -358,6 +360,15 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 		tc->granted_large += after - before;
 		tc->granted_map = after != 0 ? tc->granted_map | bit : tc->granted_map & ~bit;
 	}
+}
+
+/* bin_resize() of a bin that has a grant before or after; counts the change. */
+static void
+bin_regrant(tcache_t *tc, unsigned slot, unsigned nslots) {
+	tcache_cold_t *c = &tc->cold[slot];
+	size_t before = bin_granted(c, slot);
+	bin_resize(&tc->bins[slot], c, nslots);
+	grants_change(tc, slot, before, bin_granted(c, slot));
 }
 
 /*
@@ -420,9 +431,7 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 	if (next <= now + now / 8 || !grants_suit(tc, slot)) {
 		return false;
 	}
-	size_t before = bin_granted(c, slot);
-	bin_resize(b, c, (unsigned)next);
-	grants_change(tc, slot, before, bin_granted(c, slot));
+	bin_regrant(tc, slot, (unsigned)next);
 	return b->head != b->full;
 }
 
@@ -470,15 +479,12 @@ bin_try_grant_batch(tcache_t *tc, unsigned slot) {
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
-	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	size_t before = bin_granted(c, slot);
 	unsigned first = c->max == 0 ? 1 : TCACHE_NSLOTS_FIRST;
-	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(b, c)), first);
+	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(&tc->bins[slot], c)), first);
 	c->is_swinging = false;
 	if (c->nslots > least) {
-		bin_resize(b, c, (unsigned)max_zu(c->nslots / 2, least));
-		grants_change(tc, slot, before, bin_granted(c, slot));
+		bin_regrant(tc, slot, (unsigned)max_zu(c->nslots / 2, least));
 	}
 }
 
@@ -864,21 +870,10 @@ bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 /* Frees the stack and grant of an empty bin of limit 0. */
 static void
 bin_close(tcache_t *tc, unsigned slot) {
-	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	size_t before = bin_granted(c, slot);
-	assert(c->max == 0 && bin_ncached(b, c) == 0);
-	void *open = recall_close(tls_get());
-	meta_free(c->slots, c->nslots * sizeof(void *));
-	__atomic_store_n(&c->nslots, 0, MO_RELAXED);
-	__atomic_store_n(&c->slots, NULL, MO_RELAXED);
-	cache_bin_set_head(b, NULL);
-	b->full = NULL;
-	bin_unmark(b, c);
-	recall_open(tls_get(), open);
+	assert(c->max == 0 && bin_ncached(&tc->bins[slot], c) == 0);
+	bin_regrant(tc, slot, 0);
 	c->is_swinging = false;
-	grants_change(tc, slot, before, 0);
-	bin_check(b, c);
 }
 
 void
@@ -886,8 +881,7 @@ tcache_return_grants(tsd_t *tsd, tcache_t *tc) {
 	tsd_assert_own(tsd);
 	for (unsigned s = 1; s < tc->nslots && tc->granted != 0; s++) {
 		tcache_cold_t *c = &tc->cold[s];
-		size_t granted = bin_granted(c, s);
-		if (granted == 0) {
+		if (bin_granted(c, s) == 0) {
 			continue;
 		}
 		unsigned n = bin_ncached(&tc->bins[s], c);
@@ -895,8 +889,7 @@ tcache_return_grants(tsd_t *tsd, tcache_t *tc) {
 		if (c->max == 0) {
 			bin_close(tc, s);
 		} else {
-			bin_resize(&tc->bins[s], c, c->max);
-			grants_change(tc, s, granted, bin_granted(c, s));
+			bin_regrant(tc, s, c->max);
 			c->is_swinging = false;
 		}
 	}
