@@ -320,16 +320,6 @@ arenas_fallback(void) {
 	return arenas_sampled(a);
 }
 
-void
-arenas_bind(arena_t *a) {
-	vacant_thread_bound(a);
-}
-
-void
-arenas_unbind(arena_t *a) {
-	vacant_thread_left(a);
-}
-
 /*
  * One thread at a time purges, and does so anew for those that come meanwhile: each of several at
  * once would purge as much as exceeds the limit, and skip the arenas that the others are purging.
@@ -345,11 +335,6 @@ arenas_keep_limit(bool is_idle) {
 		vacant_keep_limit(arenas_narenas_total(), (flags & KEEP_IDLE) != 0);
 		flags = KEEP_NOW;
 	} while (!atomic_cas_strong_u32(&arenas.keeping, &flags, 0, MO_SEQ_CST, MO_SEQ_CST));
-}
-
-arena_t *
-arenas_try_bind_vacant(const arena_t *from) {
-	return vacant_try_bind(from, arenas.narenas_auto);
 }
 
 /*
@@ -391,7 +376,7 @@ arenas_bind_least(void) {
 	unsigned empty;
 	arena_t *here = arenas.percpu_limit > 0 ? arenas_of_cpu() : NULL;
 	if (here != NULL) {
-		arenas_bind(here);
+		vacant_thread_bound(here);
 		return here;
 	}
 	mutex_lock(&arenas.mtx);
@@ -400,7 +385,7 @@ arenas_bind_least(void) {
 		arena_t *fresh = arenas_init_locked(empty, true, NULL);
 		a = fresh != NULL ? fresh : a;
 	}
-	arenas_bind(a);
+	vacant_thread_bound(a);
 	mutex_unlock(&arenas.mtx);
 	return a;
 }

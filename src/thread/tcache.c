@@ -493,10 +493,8 @@ static void
 slot_free_objects(unsigned slot, void **objs, unsigned n, bool is_stowed) {
 	if (!slot_is_small(slot)) {
 		arena_large_flush(objs, n);
-	} else if (is_stowed) {
-		arena_small_stow(slot - 1, objs, n);
 	} else {
-		arena_small_flush(slot - 1, objs, n);
+		arena_small_return(slot - 1, objs, n, is_stowed);
 	}
 }
 
