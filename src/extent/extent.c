@@ -437,12 +437,7 @@ ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
 	return ecache_take_fit(src, c, size, most, PAGE, 64);
 }
 
-/*
- * Takes [addr, addr + size) out of an extent in c. With is_behind the extent must begin at addr;
- * otherwise it must end at addr + size. NULL: there is no such extent, there is no descriptor, or a
- * hook refused.
- */
-static edata_t *
+edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
 	const char *border = is_behind ? addr : addr + size - 1;
 	if (elem_state(emap_elem_any(border)) != c->state) {
@@ -469,11 +464,6 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 edata_t *
 ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
 	return ecache_take_piece(src, c, addr, size, true);
-}
-
-edata_t *
-ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
-	return ecache_take_piece(src, c, end - size, size, false);
 }
 
 /* Gives the first size bytes of n, which is in c, to e; if these are all, n is in no cache then. */
@@ -525,29 +515,18 @@ ecache_take_largest(ecache_t *c) {
 	return e;
 }
 
-/* Takes out the extent that `oldest` chooses; NULL: none, or c has at most npages_min pages. */
-static edata_t *
-ecache_evict_as(ecache_t *c, size_t npages_min, edata_t *(*oldest)(const eset_t *s)) {
+edata_t *
+ecache_evict(ecache_t *c, size_t npages_min, bool may_be_held) {
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
 	if (ecache_npages(c) > npages_min) {
-		e = oldest(&c->eset);
+		e = eset_oldest(&c->eset, may_be_held);
 	}
 	if (e != NULL) {
 		ecache_unfile_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
 	return e;
-}
-
-edata_t *
-ecache_evict(ecache_t *c, size_t npages_min) {
-	return ecache_evict_as(c, npages_min, eset_oldest);
-}
-
-edata_t *
-ecache_evict_spare(ecache_t *c, size_t npages_min) {
-	return ecache_evict_as(c, npages_min, eset_oldest_spare);
 }
 
 int

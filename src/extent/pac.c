@@ -89,10 +89,6 @@ pac_take_ahead(pac_t *pac, size_t size) {
 		return NULL;
 	}
 	edata_t *e = piece_take(&pac->src, &pac->piece, &pac->dirty, &pac->retained, use, size, &added);
-	if (added > 0 && atomic_load_b(&pac->wants_piece, MO_SEQ_CST)) {
-		atomic_store_b(&pac->wants_piece, false, MO_SEQ_CST);
-		pac_wake(pac);
-	}
 	if (e == NULL) {
 		added += ahead_fill(&pac->src, &pac->dirty, &pac->retained, size, run);
 	}
@@ -229,7 +225,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 		e = pac_take_fit(pac, size, alignment);
 		is_new = e == NULL;
 		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
-		/* The rest of a longer extent may have been put into a cache again. */
+		/* The rest of a longer extent may be in a cache again, or a huge piece have a rest. */
 		pac_tell_back(pac);
 	}
 	if (e == NULL) {

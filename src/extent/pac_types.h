@@ -70,18 +70,12 @@ typedef struct pac_s {
 	 */
 	atomic_b_t is_served;
 	/*
-	 * Number of dirty and hot pages above which a release wakes the background thread, which
-	 * sleeps. SIZE_MAX: none is to be woken, because there is none, it is awake, it sleeps so
-	 * shortly that it need not be woken, or the decay time is -1. 0 also if the decay time is 0:
-	 * then each release purges (pac_tell_slow).
+	 * Number of dirty pages (pac_ndirty) above which a release, or a huge piece that is made, wakes
+	 * the background thread, which sleeps. SIZE_MAX: none is to be woken, because there is none, it
+	 * is awake, it sleeps so shortly that it need not be woken, or the decay time is -1. 0 also if
+	 * the decay time is 0: then each release purges (pac_tell_slow).
 	 */
 	atomic_zu_t wake_above;
-	/*
-	 * Set by pac_serve() if no dirty page will be due: the background thread then sleeps without
-	 * regard to dirty pages, so a thread that makes a huge piece, whose rest is dirty, clears this
-	 * and wakes it.
-	 */
-	atomic_b_t wants_piece;
 	/*
 	 * bytes; a release after which more are unused (pac_unused) may call pac_rise_hook
 	 * (pac_tell_rise)

@@ -224,9 +224,9 @@ test_evict(void) {
 	unsigned bad = 0, n = 0;
 	edata_t *e;
 	size_t half = ecache_npages(&dirty) / 2, had = half;
-	ok(ecache_evict(&dirty, ecache_npages(&dirty)) == NULL,
+	ok(ecache_evict(&dirty, ecache_npages(&dirty), true) == NULL,
 	    "no more than the limit: nothing leaves");
-	while ((e = ecache_evict(&dirty, half)) != NULL) {
+	while ((e = ecache_evict(&dirty, half, true)) != NULL) {
 		bad += wrong_if(!is_sound(e, extent_state_active))
 		    || wrong_if(!is_owned_by(e, page_dirty));
 		bad += ecache_npages(&dirty) > had * 2;
@@ -237,7 +237,7 @@ test_evict(void) {
 	ok(ecache_npages(&dirty) <= half && n > 0, "down to half in %u steps", n);
 	is_uint(bad, 0, "all of them sound");
 	is_uint(check_caches(), 0, "and filed right");
-	while ((e = ecache_evict(&dirty, 0)) != NULL) {
+	while ((e = ecache_evict(&dirty, 0, true)) != NULL) {
 		give(e, page_retained);
 		ecache_put(&src, &retained, e);
 	}
@@ -303,7 +303,7 @@ test_grow(void) {
 	ok(ecache_npages(&fresh) * PAGE >= asked, "all of it can be kept");
 	unsigned n = 0;
 	edata_t *e;
-	while ((e = ecache_evict(&fresh, 0)) != NULL) {
+	while ((e = ecache_evict(&fresh, 0, true)) != NULL) {
 		char *addr = e->addr;
 		bad += wrong_if(extent_unmap(&src, e) != 0) || wrong_if(emap_elem(addr) != 0);
 		n++;
