@@ -238,14 +238,13 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
-/* Calls `end` for the arena and its hidden one. */
+/* arena_end() of the arena and its hidden one. */
 static void
-arenas_end_both(arena_t *a, arena_t *hidden, void (*end)(arena_t *a, arena_sample_fn_t *on_sample),
-    arena_sample_fn_t *on_sample) {
+arenas_end_both(arena_t *a, arena_t *hidden, arena_sample_fn_t *on_sample, bool is_destroy) {
 	assert(a->is_ending);
-	end(a, on_sample);
+	arena_end(a, on_sample, is_destroy);
 	if (hidden != NULL) {
-		end(hidden, on_sample);
+		arena_end(hidden, on_sample, is_destroy);
 	}
 }
 
@@ -267,7 +266,7 @@ arenas_reset(unsigned ind, arena_sample_fn_t *on_sample) {
 	if (a == NULL) {
 		return EFAULT;
 	}
-	arenas_end_both(a, arenas_sampled_get(ind), arena_reset, on_sample);
+	arenas_end_both(a, arenas_sampled_get(ind), on_sample, false);
 	arenas_end_done(a, false);
 	return 0;
 }
@@ -280,7 +279,7 @@ arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
 		return EFAULT;
 	}
 	arena_t *hidden = arenas_sampled_get(ind);
-	arenas_end_both(a, hidden, arena_destroy, on_sample);
+	arenas_end_both(a, hidden, on_sample, true);
 	/* The index is still reserved: it is used again only after arenas_end_done(). */
 	arena_table_set(ind, NULL);
 	arena_table_set(ARENA_HIDDEN(ind), NULL);

@@ -363,7 +363,7 @@ test_end(void) {
 			memset(p, 1, usize < SC_LARGE_MINCLASS ? canary_room(usize) : usize);
 		}
 		bad += zu(&a->pac.nguard) == 0;
-		(round == 0 ? arena_reset : arena_destroy)(a, NULL);
+		arena_end(a, NULL, round != 0);
 		bad += wrong_if(zu(&a->pac.nguard) != 0) || wrong_if(zu(&a->pac.nactive) != 0);
 	}
 	is_uint(bad, 0, "reset and destroyed with all its guards");
