@@ -1,9 +1,9 @@
 /*
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * hpa.c calls slab_get() and slab_put() when a slab is fetched or returned: slab_get() with the
- * shard's grow_mtx held, slab_put() with no lock, or with grow_mtx if a fetched slab cannot be
- * used. Other locks: those that hpa.c, hsec.c and extent.c take themselves, and the mutex of the
- * dirty pages' decay at the begin and at the end of a pass. Invariant: pac->mapped counts whole
+ * shard's grow_mtx held, slab_put() with no lock. Other locks: those that hpa.c, hsec.c and
+ * extent.c take themselves, and the mutex of the dirty pages' decay at the begin and at the end of
+ * a pass. Invariant: pac->mapped counts whole
  * slabs. Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c; pac_hpa.h says who
  * calls its inline functions.
  */

@@ -108,6 +108,9 @@ source_get(void *ctx, void **home) {
 	(void)ctx;
 	bool commit = true;
 	char *p = sys.is_dry ? NULL : pages_map(NULL, HSLAB_SIZE, HSLAB_SIZE, &commit);
+	if (p != NULL && emap_reserve(p, HSLAB_SIZE) != 0) {
+		bail_out("no page map");
+	}
 	*home = p;
 	sys.got += p != NULL;
 	return p;
