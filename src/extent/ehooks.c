@@ -84,16 +84,10 @@ ehooks_table_t ehooks_system = {system_alloc, system_dalloc, system_destroy, sys
 
 /* ------------------------------------------------------------------ the table of an arena */
 
-/* The user's table, or the system's. */
-static ehooks_table_t *
-current_table(const ehooks_t *h) {
-	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
-	return table != NULL ? table : &ehooks_system;
-}
-
 ehooks_table_t *
 ehooks_get(const ehooks_t *h) {
-	return current_table(h);
+	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
+	return table != NULL ? table : &ehooks_system;
 }
 
 ehooks_table_t *
@@ -145,12 +139,12 @@ ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t 
 
 bool
 ehooks_can_split(const ehooks_t *h) {
-	return current_table(h)->split != NULL;
+	return ehooks_get(h)->split != NULL;
 }
 
 bool
 ehooks_can_merge(const ehooks_t *h) {
-	return current_table(h)->merge != NULL;
+	return ehooks_get(h)->merge != NULL;
 }
 
 bool
@@ -208,7 +202,7 @@ ehooks_may_be_calling(unsigned arena_ind) {
  * it is NULL. The table is read once, as another thread may set one meanwhile.
  */
 #define CALL_HOOK(h, err, member, ...) do { \
-	ehooks_table_t *table_ = current_table(h); \
+	ehooks_table_t *table_ = ehooks_get(h); \
 	(err) = EOPNOTSUPP; \
 	if (table_->member != NULL) { \
 		call_t call_ = call_begin(h); \
@@ -219,7 +213,7 @@ ehooks_may_be_calling(unsigned arena_ind) {
 
 void *
 ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
-	ehooks_table_t *table = current_table(h);
+	ehooks_table_t *table = ehooks_get(h);
 	call_t call = call_begin(h);
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(call);
@@ -240,7 +234,7 @@ ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 
 void
 ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	ehooks_table_t *table = current_table(h);
+	ehooks_table_t *table = ehooks_get(h);
 	if (table->destroy != NULL) {
 		call_t call = call_begin(h);
 		table->destroy(table, addr, size, is_committed, h->shown_ind);

@@ -27,16 +27,10 @@ extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
 	extent_src_renew(src);
 }
 
-/* The first value of grow_next. */
-static size_t
-extent_grow_first(const extent_src_t *src) {
-	return max_zu(HUGEPAGE, src->grow_alignment);
-}
-
 void
 extent_src_renew(extent_src_t *src) {
 	mutex_lock(&src->grow_mtx);
-	src->grow_next = extent_grow_first(src);
+	src->grow_next = max_zu(HUGEPAGE, src->grow_alignment);
 	src->grow_limit = SC_LARGE_MAXCLASS;
 	mutex_unlock(&src->grow_mtx);
 }
@@ -679,21 +673,18 @@ extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t al
 	return e;
 }
 
-/* Raises grow_next after a mapping of this size; takes grow_mtx. */
+/*
+ * Raises grow_next after a mapping of this size, or lowers it after a hook has refused a step for a
+ * request of size bytes; takes grow_mtx.
+ */
 static void
-custom_grown(extent_src_t *src, size_t bytes) {
+custom_note(extent_src_t *src, size_t size, bool is_refused) {
 	mutex_lock(&src->grow_mtx);
-	if (bytes >= src->grow_next) {
-		extent_grow_next_locked(src, bytes);
+	if (is_refused) {
+		extent_grow_lower_locked(src, size);
+	} else if (size >= src->grow_next) {
+		extent_grow_next_locked(src, size);
 	}
-	mutex_unlock(&src->grow_mtx);
-}
-
-/* Lowers grow_next after a hook has refused a step for a request of size bytes; takes grow_mtx. */
-static void
-custom_refused(extent_src_t *src, size_t size) {
-	mutex_lock(&src->grow_mtx);
-	extent_grow_lower_locked(src, size);
 	mutex_unlock(&src->grow_mtx);
 }
 
@@ -725,13 +716,13 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 			emap_set_boundary(e);
 			e = custom_carve(src, retained, e, e->addr, size);
 			if (e != NULL) {
-				custom_grown(src, bytes);
+				custom_note(src, bytes, false);
 				return e;
 			}
 		} else {
 			edata_cache_put(&src->edata_cache, e);
 			if (bytes > least) {
-				custom_refused(src, size);
+				custom_note(src, size, true);
 			}
 		}
 		if (bytes == least) {
