@@ -150,7 +150,7 @@ hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 		pac_wake(pac); /* pac_hpa_sleep_max() */
 	}
 	if (!ql_is_empty(&more)) {
-		hsec_fill(&pac->hpa->sec, &more, is_dense, &out);
+		hsec_put(&pac->hpa->sec, &more, is_dense, false, &out);
 		hpa_put_all(pac, &out);
 	}
 	return first;
@@ -172,11 +172,12 @@ pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
 
 bool
 pac_hpa_try_keep(pac_t *pac, edata_t *e) {
-	ql_t out;
+	ql_t one, out;
 	if (!hsec_serves(&pac->hpa->sec, e->size)) {
 		return false;
 	}
 	edata_check(e);
+	ql_init(&one);
 	ql_init(&out);
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
@@ -184,7 +185,8 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	emap_set_boundary(e);
 	/* The slab cannot change its kind (dense or not), because the extent counts as in use there. */
 	bool is_dense = atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED);
-	hsec_put(&pac->hpa->sec, e, is_dense, &out);
+	ql_push_tail(&one, &e->link);
+	hsec_put(&pac->hpa->sec, &one, is_dense, true, &out);
 	hpa_put_all(pac, &out);
 	return true;
 }

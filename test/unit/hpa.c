@@ -452,6 +452,14 @@ empty(ql_t *list) {
 }
 
 static void
+put_freed(hsec_t *s, edata_t *e, ql_t *out) {
+	ql_t one;
+	ql_init(&one);
+	ql_push_tail(&one, &e->link);
+	hsec_put(s, &one, true, true, out);
+}
+
+static void
 test_sec(void) {
 	static edata_t e[N_EXTENTS];
 	size_t max_bytes = opt_hpa_sec_max_bytes;
@@ -470,13 +478,13 @@ test_sec(void) {
 	opt_hpa_sec_max_bytes = 8 << LG_PAGE;
 	ok(hsec_take(&s, PAGE, true) == NULL, "an empty one misses");
 	for (unsigned i = 0; i < 8; i++) {
-		hsec_put(&s, hot(&e[i], 1), true, &out);
+		put_freed(&s, hot(&e[i], 1), &out);
 	}
 	ok(hsec_take(&s, PAGE, false) == NULL, "another kind misses too");
 	ok(ql_is_empty(&out) && hsec_take(&s, PAGE, true) == &e[7],
 	    "the one that came last goes first");
-	hsec_put(&s, &e[7], true, &out);
-	hsec_put(&s, hot(&e[8], 1), true, &out);
+	put_freed(&s, &e[7], &out);
+	put_freed(&s, hot(&e[8], 1), &out);
 	ok(edata_of_link(ql_first(&out)) == &e[0], "one more than it holds: the oldest leaves");
 	is_uint(empty(&out), 5, "and others until half is left");
 	is_uint(atomic_load_zu(&s.bytes, MO_RELAXED), 4 * PAGE, "bytes are counted");
@@ -485,7 +493,7 @@ test_sec(void) {
 	for (unsigned i = 0; i < 5; i++) {
 		ql_push_tail(&some, &hot(&e[i], 1)->link);
 	}
-	hsec_fill(&s, &some, true, &out);
+	hsec_put(&s, &some, true, false, &out);
 	ok(ql_is_empty(&some) && empty(&out) == 5, "what a request brings is bounded too");
 	ok(!hsec_try_idle(&s, now + 20 * MSEC, 10 * MSEC) || hsec_take(&s, PAGE, true) != NULL,
 	    "what was brought is found");
