@@ -880,18 +880,6 @@ ifree_count_direct(tsd_t *tsd, size_t usize) {
 	tsd->direct_dalloc += usize;
 }
 
-/*
- * Hardened builds close a bin from time to time, so that the next free of its class is checked;
- * thread/tcache.h calls this a look. If the bin of the freed small object is closed, opens it and
- * returns true: the caller puts the object into the quarantine. Also true in a thread that has a
- * tsd but no cache, because such a thread frees few objects, and all are checked.
- */
-ALWAYS_INLINE bool
-ifree_try_look(tsd_t *tsd, uint64_t elem) {
-	return config_hardening && tsd != NULL && (elem & ELEM_SLAB) != 0
-	    && (tsd->tcache == NULL || tcache_try_look(tsd->tcache, elem_edata(elem)->szind + 1u));
-}
-
 /* Fills a freed object with JUNK_FREE_BYTE if the option asks for it. */
 ALWAYS_INLINE void
 ifree_junk(void *ptr, uint64_t elem) {
@@ -994,7 +982,9 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 	if (!is_large) {
 		canary_end(ptr, usize);
 	}
-	bool is_watched = quarantine_is_on() || ifree_try_look(tsd, elem);
+	/* In hardened builds also what a thread without a cache frees: these are few. */
+	bool is_watched = quarantine_is_on()
+	    || (config_hardening && tsd != NULL && tsd->tcache == NULL && !is_large);
 	if (is_watched && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
 	    && quarantine_try_add(tsd, e, ptr, usize)) {
 		ifree_count_direct(tsd, usize);
@@ -1128,8 +1118,7 @@ ifree_try_overflow(void *obj, size_t offset) {
 	}
 	int saved = errno;
 	unsigned slot = (unsigned)(offset >> SC_LG_BIN_STRIDE);
-	bool is_done = !tcache_is_closed(t->tsd->tcache, slot)
-	    && tcache_try_put(t->tsd, t->tsd->tcache, slot, obj);
+	bool is_done = tcache_try_put(t->tsd, t->tsd->tcache, slot, obj);
 	gate_exit_inline(t);
 	errno = saved;
 	return is_done;

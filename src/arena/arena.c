@@ -89,7 +89,7 @@ arena_name_default(arena_t *a) {
 
 arena_t *
 arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks) {
-	base_t *base = ind == 0 ? base_b0() : base_new(NULL);
+	base_t *base = ind == 0 ? base_b0() : base_new();
 	arena_t *a = base == NULL ? NULL : base_alloc(base, sizeof(arena_t), CACHELINE);
 	if (a == NULL) {
 		goto fail;
@@ -391,7 +391,7 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed
  * that go to slabs, the usual case, are returned without sorting; all others in batches that are
  * sorted, so that a batch locks each bin about once.
  */
-static void
+void
 arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 	edata_t *empty = NULL;
 	if (config_hardening) {
@@ -407,16 +407,6 @@ arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
 		}
 	}
 	arena_slabs_delete(empty);
-}
-
-void
-arena_small_flush(szind_t szind, void **ptrs, unsigned n) {
-	arena_small_return(szind, ptrs, n, false);
-}
-
-void
-arena_small_stow(szind_t szind, void **ptrs, unsigned n) {
-	arena_small_return(szind, ptrs, n, true);
 }
 
 /*
@@ -563,7 +553,7 @@ arena_dalloc(void *ptr, uint64_t elem) {
 		assert(rec->tctx == NULL && rec->link == NULL);
 		rec->req_size = 0; /* it may be TCACHE_REC_IS_SPARE (thread/tcache_spare.h) */
 	}
-	arena_small_flush(e->szind, &ptr, 1);
+	arena_small_return(e->szind, &ptr, 1, false);
 }
 
 int

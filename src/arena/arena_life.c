@@ -87,12 +87,11 @@ life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
 }
 
 /*
- * Reset, or with is_destroy destruction, which returns all pages to the system too. The page cache
- * is opened again in both cases, as arena_renew() uses a destroyed arena anew; with a decay time of
- * 0 pac_open() purges what a reset has left in it.
+ * The page cache is opened again in both cases, as arena_renew() uses a destroyed arena anew; with
+ * a decay time of 0 pac_open() purges what a reset has left in it.
  */
-static void
-life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_destroy) {
+void
+arena_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_destroy) {
 	assert(!a->is_auto);
 	pac_close(&a->pac);
 	life_free_objects(a, on_sample);
@@ -101,16 +100,6 @@ life_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_destroy) {
 		pac_destroy(&a->pac);
 	}
 	pac_open(&a->pac);
-}
-
-void
-arena_reset(arena_t *a, arena_sample_fn_t *on_sample) {
-	life_end(a, on_sample, false);
-}
-
-void
-arena_destroy(arena_t *a, arena_sample_fn_t *on_sample) {
-	life_end(a, on_sample, true);
 }
 
 static void

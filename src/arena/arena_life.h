@@ -7,10 +7,10 @@
  * thread cache holds its objects; the library's own activity (statistics, decay) may go on.
  * Invariant: the arena's struct and descriptors stay mapped, so a thread that still reads them
  * finds an empty arena (a page of descriptors that was given back reads as zero), and the next
- * arena of this index uses the same struct and descriptors. arenas.c calls arena_reset() and
- * arena_destroy(), without a lock, one thread at a time for an arena (its flag is_ending), and
- * arena_renew(), under the lock "arenas"; inspect.c calls arena_mutexes_zero(). All inside the gate
- * (os/gate.h: fork waits meanwhile).
+ * arena of this index uses the same struct and descriptors. arenas.c calls arena_end(), without a
+ * lock, one thread at a time for an arena (its flag is_ending), and arena_renew(), under the lock
+ * "arenas"; inspect.c calls arena_mutexes_zero(). All inside the gate (os/gate.h: fork waits
+ * meanwhile).
  */
 #ifndef ARENA_ARENA_LIFE_H
 #define ARENA_ARENA_LIFE_H
@@ -24,16 +24,15 @@
 typedef void arena_sample_fn_t(void *ptr, sample_rec_t *rec, size_t usize);
 
 /*
- * Frees all objects; their pages become unused (with a decay time of 0 they go back at once).
- * on_sample is not NULL. Not to be called in an extent hook of the arena (pac_close() waits for
- * passes, which call hooks).
+ * Frees all objects: a reset. Their pages become unused (with a decay time of 0 they go back at
+ * once). is_destroy: also returns all pages and the address space to the system, or to the arena's
+ * hooks. on_sample is not NULL. Not to be called in an extent hook of the arena (pac_close() waits
+ * for passes, which call hooks).
  */
-void arena_reset(arena_t *a, arena_sample_fn_t *on_sample);
-/* As arena_reset(), and returns all pages and the address space to the system, or to its hooks. */
-void arena_destroy(arena_t *a, arena_sample_fn_t *on_sample);
+void arena_end(arena_t *a, arena_sample_fn_t *on_sample, bool is_destroy);
 /*
  * Makes a destroyed arena like a new one, but for its oversize_threshold, which the caller sets (of
- * an explicit arena). arenas.c has taken it from the table after arena_destroy(), and puts it there
+ * an explicit arena). arenas.c has taken it from the table after its destruction, and puts it there
  * again afterwards. Decay times are in ms, -1: never; hooks NULL: pages of the system.
  */
 void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t *hooks);

@@ -238,14 +238,13 @@ arenas_end_begin(unsigned ind, bool is_destroy) {
 	return a;
 }
 
-/* Calls `end` for the arena and its hidden one. */
+/* arena_end() of the arena and its hidden one. */
 static void
-arenas_end_both(arena_t *a, arena_t *hidden, void (*end)(arena_t *a, arena_sample_fn_t *on_sample),
-    arena_sample_fn_t *on_sample) {
+arenas_end_both(arena_t *a, arena_t *hidden, arena_sample_fn_t *on_sample, bool is_destroy) {
 	assert(a->is_ending);
-	end(a, on_sample);
+	arena_end(a, on_sample, is_destroy);
 	if (hidden != NULL) {
-		end(hidden, on_sample);
+		arena_end(hidden, on_sample, is_destroy);
 	}
 }
 
@@ -267,7 +266,7 @@ arenas_reset(unsigned ind, arena_sample_fn_t *on_sample) {
 	if (a == NULL) {
 		return EFAULT;
 	}
-	arenas_end_both(a, arenas_sampled_get(ind), arena_reset, on_sample);
+	arenas_end_both(a, arenas_sampled_get(ind), on_sample, false);
 	arenas_end_done(a, false);
 	return 0;
 }
@@ -280,7 +279,7 @@ arenas_destroy(unsigned ind, arena_sample_fn_t *on_sample,
 		return EFAULT;
 	}
 	arena_t *hidden = arenas_sampled_get(ind);
-	arenas_end_both(a, hidden, arena_destroy, on_sample);
+	arenas_end_both(a, hidden, on_sample, true);
 	/* The index is still reserved: it is used again only after arenas_end_done(). */
 	arena_table_set(ind, NULL);
 	arena_table_set(ARENA_HIDDEN(ind), NULL);
@@ -320,16 +319,6 @@ arenas_fallback(void) {
 	return arenas_sampled(a);
 }
 
-void
-arenas_bind(arena_t *a) {
-	vacant_thread_bound(a);
-}
-
-void
-arenas_unbind(arena_t *a) {
-	vacant_thread_left(a);
-}
-
 /*
  * One thread at a time purges, and does so anew for those that come meanwhile: each of several at
  * once would purge as much as exceeds the limit, and skip the arenas that the others are purging.
@@ -345,11 +334,6 @@ arenas_keep_limit(bool is_idle) {
 		vacant_keep_limit(arenas_narenas_total(), (flags & KEEP_IDLE) != 0);
 		flags = KEEP_NOW;
 	} while (!atomic_cas_strong_u32(&arenas.keeping, &flags, 0, MO_SEQ_CST, MO_SEQ_CST));
-}
-
-arena_t *
-arenas_try_bind_vacant(const arena_t *from) {
-	return vacant_try_bind(from, arenas.narenas_auto);
 }
 
 /*
@@ -391,7 +375,7 @@ arenas_bind_least(void) {
 	unsigned empty;
 	arena_t *here = arenas.percpu_limit > 0 ? arenas_of_cpu() : NULL;
 	if (here != NULL) {
-		arenas_bind(here);
+		vacant_thread_bound(here);
 		return here;
 	}
 	mutex_lock(&arenas.mtx);
@@ -400,7 +384,7 @@ arenas_bind_least(void) {
 		arena_t *fresh = arenas_init_locked(empty, true, NULL);
 		a = fresh != NULL ? fresh : a;
 	}
-	arenas_bind(a);
+	vacant_thread_bound(a);
 	mutex_unlock(&arenas.mtx);
 	return a;
 }

@@ -113,20 +113,12 @@ extern void (*arenas_made_hook)(unsigned ind);
 
 /* Chooses an automatic arena for one more thread and binds it; never NULL after arenas_boot(). */
 arena_t *arenas_bind_least(void);
-/* Count a thread that is bound to a, or no longer is. */
-void arenas_bind(arena_t *a);
-void arenas_unbind(arena_t *a);
 /*
- * Called at the end of a thread, after arenas_unbind(), and at ticks: bounds the unused pages of
- * vacant arenas (vacant.h); is_idle: all other threads are idle, so those of any arenas. If another
- * thread is in this call, it does the work.
+ * Called at the end of a thread, after vacant_thread_left(), and at ticks: bounds the unused pages
+ * of vacant arenas (vacant.h); is_idle: all other threads are idle, so those of any arenas. If
+ * another thread is in this call, it does the work.
  */
 void arenas_keep_limit(bool is_idle);
-/*
- * Binds the calling thread, of arena `from`, to a vacant automatic arena with unused pages; the
- * caller unbinds it from `from` then. NULL: there is none.
- */
-arena_t *arenas_try_bind_vacant(const arena_t *from);
 
 /*
  * The hidden arena for samples of a: its own, or for all automatic arenas that of arena 0. Made at

@@ -28,7 +28,7 @@
 typedef struct cache_bin_s {
 	void **head;          /* the next object to pop */
 	void **empty;         /* pops stop when head is here */
-	void **full;          /* pushes stop when head is here: the lowest slot, but for checks */
+	void **full;          /* pushes stop when head is here: the lowest slot */
 	uint32_t countdown;   /* pops until the slow path is due */
 	uint32_t size;        /* size of the class in bytes; 0: the bin never holds anything */
 } cache_bin_t;

@@ -10,6 +10,7 @@
  */
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
+#include "arena/vacant.h"
 #include "conf/conf.h"
 #include "ctl/ctl_rooms.h"
 #include "os/thread.h"
@@ -66,7 +67,7 @@ set_arena(const ctl_call_t *call, const ctl_value_t *in) {
 	arena_t *from = tsd->arena;
 	tsd->is_arena_known = true;
 	if (to != from) {
-		arenas_bind(to);
+		vacant_thread_bound(to);
 		tsd_move(tsd, to);
 		if (atomic_load_u32(&from->nthreads, MO_RELAXED) == 0 && !background_thread_is_on()) {
 			arenas_decay(from, true); /* no thread is bound to it any more */

@@ -9,8 +9,8 @@
 
 #include "util/assert.h"
 
-static void
-decay_restart(decay_t *d, ssize_t ms, uint64_t now) {
+void
+decay_set_locked(decay_t *d, ssize_t ms, uint64_t now) {
 	assert(decay_ms_is_valid(ms));
 	atomic_store_zu(&d->ms, (size_t)ms, MO_RELAXED);
 	atomic_store_u64(&d->epoch_ns, ms > 0 ? (uint64_t)ms * 1000000 / SMOOTHSTEP_NSTEPS : 0,
@@ -23,12 +23,7 @@ decay_restart(decay_t *d, ssize_t ms, uint64_t now) {
 void
 decay_init(decay_t *d, const char *name, unsigned rank, ssize_t ms, uint64_t now) {
 	mutex_init(&d->mtx, name, rank);
-	decay_restart(d, ms, now);
-}
-
-void
-decay_set_locked(decay_t *d, ssize_t ms, uint64_t now) {
-	decay_restart(d, ms, now);
+	decay_set_locked(d, ms, now);
 }
 
 /* Forgets the n oldest epochs, and appends n in which no page became unused. */

@@ -84,16 +84,10 @@ ehooks_table_t ehooks_system = {system_alloc, system_dalloc, system_destroy, sys
 
 /* ------------------------------------------------------------------ the table of an arena */
 
-/* The user's table, or the system's. */
-static ehooks_table_t *
-current_table(const ehooks_t *h) {
-	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
-	return table != NULL ? table : &ehooks_system;
-}
-
 ehooks_table_t *
 ehooks_get(const ehooks_t *h) {
-	return current_table(h);
+	ehooks_table_t *table = atomic_load_p(&h->table, MO_ACQUIRE);
+	return table != NULL ? table : &ehooks_system;
 }
 
 ehooks_table_t *
@@ -145,12 +139,12 @@ ehooks_init(ehooks_t *h, unsigned arena_ind, unsigned shown_ind, ehooks_table_t 
 
 bool
 ehooks_can_split(const ehooks_t *h) {
-	return current_table(h)->split != NULL;
+	return ehooks_get(h)->split != NULL;
 }
 
 bool
 ehooks_can_merge(const ehooks_t *h) {
-	return current_table(h)->merge != NULL;
+	return ehooks_get(h)->merge != NULL;
 }
 
 bool
@@ -203,9 +197,23 @@ ehooks_may_be_calling(unsigned arena_ind) {
 	return of == HOOKS_OF_SEVERAL || of == arena_ind + 1;
 }
 
+/*
+ * Calls a hook that answers whether it refuses: err becomes 0, EAGAIN: it refused, or EOPNOTSUPP:
+ * it is NULL. The table is read once, as another thread may set one meanwhile.
+ */
+#define CALL_HOOK(h, err, member, ...) do { \
+	ehooks_table_t *table_ = ehooks_get(h); \
+	(err) = EOPNOTSUPP; \
+	if (table_->member != NULL) { \
+		call_t call_ = call_begin(h); \
+		(err) = table_->member(table_, __VA_ARGS__, (h)->shown_ind) ? EAGAIN : 0; \
+		call_end(call_); \
+	} \
+} while (0)
+
 void *
 ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool *commit) {
-	ehooks_table_t *table = current_table(h);
+	ehooks_table_t *table = ehooks_get(h);
 	call_t call = call_begin(h);
 	void *p = table->alloc(table, NULL, size, alignment, zero, commit, h->shown_ind);
 	call_end(call);
@@ -219,19 +227,14 @@ ehooks_custom_alloc(ehooks_t *h, size_t size, size_t alignment, bool *zero, bool
 
 int
 ehooks_custom_dalloc(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	ehooks_table_t *table = current_table(h);
-	if (table->dalloc == NULL) {
-		return EOPNOTSUPP;
-	}
-	call_t call = call_begin(h);
-	bool is_refused = table->dalloc(table, addr, size, is_committed, h->shown_ind);
-	call_end(call);
-	return is_refused ? EAGAIN : 0;
+	int err;
+	CALL_HOOK(h, err, dalloc, addr, size, is_committed);
+	return err;
 }
 
 void
 ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
-	ehooks_table_t *table = current_table(h);
+	ehooks_table_t *table = ehooks_get(h);
 	if (table->destroy != NULL) {
 		call_t call = call_begin(h);
 		table->destroy(table, addr, size, is_committed, h->shown_ind);
@@ -239,27 +242,13 @@ ehooks_custom_destroy(ehooks_t *h, void *addr, size_t size, bool is_committed) {
 	}
 }
 
-/* The four hooks that act on the contents of a range have the same signature. */
-typedef bool range_fn_t(ehooks_table_t *hooks, void *addr, size_t size, size_t offset,
-    size_t length, unsigned arena_ind);
-
-/* Calls a hook for a whole extent. 0, EAGAIN: it refused, or EOPNOTSUPP: it is NULL. */
-static int
-custom_range(ehooks_t *h, ehooks_table_t *table, range_fn_t *fn, void *addr, size_t size) {
-	if (fn == NULL) {
-		return EOPNOTSUPP;
-	}
-	call_t call = call_begin(h);
-	bool is_refused = fn(table, addr, size, 0, size, h->shown_ind);
-	call_end(call);
-	return is_refused ? EAGAIN : 0;
-}
-
+/* The four hooks that act on the contents of a range are called for a whole extent. */
 #define CUSTOM_RANGE(member) \
 int \
 ehooks_custom_##member(ehooks_t *h, void *addr, size_t size) { \
-	ehooks_table_t *table = current_table(h); \
-	return custom_range(h, table, table->member, addr, size); \
+	int err; \
+	CALL_HOOK(h, err, member, addr, size, 0, size); \
+	return err; \
 }
 CUSTOM_RANGE(commit)
 CUSTOM_RANGE(decommit)
@@ -268,30 +257,20 @@ CUSTOM_RANGE(purge_forced)
 
 int
 ehooks_custom_split(ehooks_t *h, void *addr, size_t size, size_t size_a, bool is_committed) {
-	ehooks_table_t *table = current_table(h);
+	int err;
 	assert(size_a > 0 && size_a < size);
-	if (table->split == NULL) {
-		return EOPNOTSUPP;
+	CALL_HOOK(h, err, split, addr, size, size_a, size - size_a, is_committed);
+	if (err != EOPNOTSUPP) {
+		atomic_store_b(&h->refused_split, err != 0, MO_RELAXED);
 	}
-	call_t call = call_begin(h);
-	bool is_refused = table->split(table, addr, size, size_a, size - size_a, is_committed,
-	    h->shown_ind);
-	call_end(call);
-	atomic_store_b(&h->refused_split, is_refused, MO_RELAXED);
-	return is_refused ? EAGAIN : 0;
+	return err;
 }
 
 int
 ehooks_custom_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size_b,
     bool is_committed) {
-	ehooks_table_t *table = current_table(h);
+	int err;
 	assert((char *)addr_a + size_a == addr_b);
-	if (table->merge == NULL) {
-		return EOPNOTSUPP;
-	}
-	call_t call = call_begin(h);
-	bool is_refused = table->merge(table, addr_a, size_a, addr_b, size_b, is_committed,
-	    h->shown_ind);
-	call_end(call);
-	return is_refused ? EAGAIN : 0;
+	CALL_HOOK(h, err, merge, addr_a, size_a, addr_b, size_b, is_committed);
+	return err;
 }

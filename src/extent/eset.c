@@ -208,14 +208,8 @@ eset_largest(const eset_t *s) {
 }
 
 edata_t *
-eset_oldest_spare(const eset_t *s) {
+eset_oldest(const eset_t *s, bool may_be_held) {
 	ql_t *l = ql_first(&s->lru);
+	l = l == NULL && may_be_held ? ql_first(&s->lru_held) : l;
 	return l == NULL ? NULL : edata_of_link(l);
-}
-
-edata_t *
-eset_oldest(const eset_t *s) {
-	edata_t *e = eset_oldest_spare(s);
-	ql_t *l = e != NULL ? NULL : ql_first(&s->lru_held);
-	return l == NULL ? e : edata_of_link(l);
 }

@@ -57,12 +57,10 @@ edata_t *eset_fit(const eset_t *s, size_t size, size_t alignment, unsigned lg_ma
 /* An extent of the largest non-empty class; NULL: the set is empty. It stays in the set. */
 edata_t *eset_largest(const eset_t *s);
 /*
- * The least recently added extent in `lru`, or, if `lru` is empty, in lru_held; NULL: the set is
- * empty. It stays in the set.
+ * The least recently added extent in `lru`, or, if `lru` is empty and may_be_held, in lru_held;
+ * NULL: there is none. It stays in the set.
  */
-edata_t *eset_oldest(const eset_t *s);
-/* The least recently added extent in `lru`; NULL: `lru` is empty. It stays in the set. */
-edata_t *eset_oldest_spare(const eset_t *s);
+edata_t *eset_oldest(const eset_t *s, bool may_be_held);
 
 /*
  * The part of an extent that can be purged without breaking a huge piece (extent/piece.h) that

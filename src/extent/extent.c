@@ -27,16 +27,10 @@ extent_src_init(extent_src_t *src, base_t *base, unsigned arena_ind) {
 	extent_src_renew(src);
 }
 
-/* The first value of grow_next. */
-static size_t
-extent_grow_first(const extent_src_t *src) {
-	return max_zu(HUGEPAGE, src->grow_alignment);
-}
-
 void
 extent_src_renew(extent_src_t *src) {
 	mutex_lock(&src->grow_mtx);
-	src->grow_next = extent_grow_first(src);
+	src->grow_next = max_zu(HUGEPAGE, src->grow_alignment);
 	src->grow_limit = SC_LARGE_MAXCLASS;
 	mutex_unlock(&src->grow_mtx);
 }
@@ -437,12 +431,7 @@ ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
 	return ecache_take_fit(src, c, size, most, PAGE, 64);
 }
 
-/*
- * Takes [addr, addr + size) out of an extent in c. With is_behind the extent must begin at addr;
- * otherwise it must end at addr + size. NULL: there is no such extent, there is no descriptor, or a
- * hook refused.
- */
-static edata_t *
+edata_t *
 ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind) {
 	const char *border = is_behind ? addr : addr + size - 1;
 	if (elem_state(emap_elem_any(border)) != c->state) {
@@ -469,11 +458,6 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 edata_t *
 ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size) {
 	return ecache_take_piece(src, c, addr, size, true);
-}
-
-edata_t *
-ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size) {
-	return ecache_take_piece(src, c, end - size, size, false);
 }
 
 /* Gives the first size bytes of n, which is in c, to e; if these are all, n is in no cache then. */
@@ -525,29 +509,18 @@ ecache_take_largest(ecache_t *c) {
 	return e;
 }
 
-/* Takes out the extent that `oldest` chooses; NULL: none, or c has at most npages_min pages. */
-static edata_t *
-ecache_evict_as(ecache_t *c, size_t npages_min, edata_t *(*oldest)(const eset_t *s)) {
+edata_t *
+ecache_evict(ecache_t *c, size_t npages_min, bool may_be_held) {
 	edata_t *e = NULL;
 	mutex_lock(&c->mtx);
 	if (ecache_npages(c) > npages_min) {
-		e = oldest(&c->eset);
+		e = eset_oldest(&c->eset, may_be_held);
 	}
 	if (e != NULL) {
 		ecache_unfile_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
 	return e;
-}
-
-edata_t *
-ecache_evict(ecache_t *c, size_t npages_min) {
-	return ecache_evict_as(c, npages_min, eset_oldest);
-}
-
-edata_t *
-ecache_evict_spare(ecache_t *c, size_t npages_min) {
-	return ecache_evict_as(c, npages_min, eset_oldest_spare);
 }
 
 int
@@ -700,21 +673,18 @@ extent_grow_locked(extent_src_t *src, ecache_t *retained, size_t size, size_t al
 	return e;
 }
 
-/* Raises grow_next after a mapping of this size; takes grow_mtx. */
+/*
+ * Raises grow_next after a mapping of this size, or lowers it after a hook has refused a step for a
+ * request of size bytes; takes grow_mtx.
+ */
 static void
-custom_grown(extent_src_t *src, size_t bytes) {
+custom_note(extent_src_t *src, size_t size, bool is_refused) {
 	mutex_lock(&src->grow_mtx);
-	if (bytes >= src->grow_next) {
-		extent_grow_next_locked(src, bytes);
+	if (is_refused) {
+		extent_grow_lower_locked(src, size);
+	} else if (size >= src->grow_next) {
+		extent_grow_next_locked(src, size);
 	}
-	mutex_unlock(&src->grow_mtx);
-}
-
-/* Lowers grow_next after a hook has refused a step for a request of size bytes; takes grow_mtx. */
-static void
-custom_refused(extent_src_t *src, size_t size) {
-	mutex_lock(&src->grow_mtx);
-	extent_grow_lower_locked(src, size);
 	mutex_unlock(&src->grow_mtx);
 }
 
@@ -746,13 +716,13 @@ custom_grow(extent_src_t *src, ecache_t *retained, size_t size, size_t alignment
 			emap_set_boundary(e);
 			e = custom_carve(src, retained, e, e->addr, size);
 			if (e != NULL) {
-				custom_grown(src, bytes);
+				custom_note(src, bytes, false);
 				return e;
 			}
 		} else {
 			edata_cache_put(&src->edata_cache, e);
 			if (bytes > least) {
-				custom_refused(src, size);
+				custom_note(src, size, true);
 			}
 		}
 		if (bytes == least) {

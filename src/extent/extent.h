@@ -83,12 +83,12 @@ bool ecache_is_enough(ecache_t *c, size_t size, size_t alignment);
 /* As ecache_take() with lg_max_fit 64, but up to `most` bytes, if the found extent has so many. */
 edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
 /*
- * Take the first size bytes of the extent that begins at addr, or the last ones of that which ends
- * at `end`. NULL: there is none in c, or it is shorter or another arena's; no descriptor; or a hook
- * refused to split.
+ * Takes [addr, addr + size) out of an extent in c. With is_behind the extent must begin at addr;
+ * otherwise it must end at addr + size. NULL: there is none in c, or it is shorter or another
+ * arena's; no descriptor; or a hook refused to split. ecache_take_at(): with is_behind.
  */
+edata_t *ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool is_behind);
 edata_t *ecache_take_at(extent_src_t *src, ecache_t *c, char *addr, size_t size);
-edata_t *ecache_take_before(extent_src_t *src, ecache_t *c, char *end, size_t size);
 /*
  * Makes the active extent e longer by the first size bytes of the extent in c that lies behind it:
  * the border between the two moves, without a descriptor more. False: there is none that is long
@@ -105,10 +105,9 @@ edata_t *ecache_take_largest(ecache_t *c);
 /*
  * Takes out the least recently added extent, as an active one; NULL if the cache has at most
  * npages_min pages. Extents that were only parts of huge pieces (extent/piece.h) when they were put
- * in come last; ecache_evict_spare() never takes them (NULL: there are only such).
+ * in come last, and without may_be_held not at all (NULL: there are only such).
  */
-edata_t *ecache_evict(ecache_t *c, size_t npages_min);
-edata_t *ecache_evict_spare(ecache_t *c, size_t npages_min);
+edata_t *ecache_evict(ecache_t *c, size_t npages_min, bool may_be_held);
 
 /*
  * Maps new address space, a growth step or only what the request needs (see grow_next), and returns

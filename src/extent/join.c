@@ -133,8 +133,8 @@ join_add(extent_src_t *src, ecache_t *const *caches, edata_t **e, size_t want, b
 		char *at = is_behind ? edata_end(*e) : (*e)->addr - 1;
 		ecache_t *c = join_piece(src, caches, at, &size);
 		size = min_zu(size, want);
-		edata_t *t = c == NULL || size == 0 ? NULL : is_behind ? ecache_take_at(src, c, at, size)
-		    : ecache_take_before(src, c, at + 1, size);
+		edata_t *t = c == NULL || size == 0 ? NULL
+		    : ecache_take_piece(src, c, is_behind ? at : at + 1 - size, size, is_behind);
 		if (t == NULL) {
 			return ENOMEM;
 		}

@@ -9,8 +9,6 @@
  */
 #include "extent/pac_hot.h"
 
-#include "meta/freepool.h"
-
 /* A search in one stack ends after so many extents that do not fit. */
 #define HOT_LOOKS 16u
 /* Extents that pac_hot_cool_at() examines at most. */
@@ -42,9 +40,8 @@ void
 pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx) {
 	mutex_lock(&pac->hot_mtx);
 	for (unsigned pind = 0; pind < SC_NPSIZES; pind++) {
-		const pac_hot_stack_t *s = pac->hot[pind];
-		for (unsigned i = 0; s != NULL && i < s->n; i++) {
-			add(ctx, pind, s->extents[i]->size);
+		for (const edata_t *e = pac->hot[pind].top; e != NULL; e = e->below) {
+			add(ctx, pind, e->size);
 		}
 	}
 	/* Not under hot_mtx, but it may be read without a lock (extent/piece.h). */
@@ -56,11 +53,6 @@ pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), voi
 }
 
 /* ------------------------------------------------------------------ one stack */
-
-static size_t
-hot_bytes(unsigned depth) {
-	return sizeof(pac_hot_stack_t) + depth * sizeof(edata_t *);
-}
 
 /* Counts pages that were added to the stacks and taken out of them. */
 static void
@@ -76,50 +68,18 @@ hot_check(const edata_t *e UNUSED) {
 	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
 }
 
-/* Takes the extent at an index out of its stack; it becomes active. The caller counts its pages. */
-static edata_t *
-hot_take_at_locked(pac_hot_stack_t *s, unsigned at) {
-	assert(at < s->n);
-	edata_t *e = s->extents[at];
+/*
+ * Takes the extent to which *at leads out of its stack; at: the stack's top, or `below` of the
+ * extent above it. It becomes active. The caller counts its pages.
+ */
+ALWAYS_INLINE edata_t *
+hot_unlink_locked(pac_hot_stack_t *s, edata_t **at) {
+	edata_t *e = *at;
 	hot_check(e);
-	if (unlikely(at != --s->n)) {
-		memmove(&s->extents[at], &s->extents[at + 1], (s->n - at) * sizeof(edata_t *));
-	}
+	*at = e->below;
+	s->n--;
 	e->state = extent_state_active;
 	return e;
-}
-
-/*
- * Replaces the full stack of this depth by one twice as deep, or makes the first one (depth 0). The
- * memory is allocated outside of the lock; if another thread was faster, its stack stays (and the
- * result is true). Returns false if the class has its greatest depth or there is no memory.
- */
-static bool
-hot_try_grow(pac_t *pac, unsigned pind, unsigned depth) {
-	unsigned next = depth == 0 ? PAC_HOT_FIRST : depth * 2;
-	pac_hot_stack_t *old = NULL,
-	    *s = next > PAC_HOT_DEEP ? NULL : meta_alloc(hot_bytes(next));
-	if (s == NULL) {
-		return false;
-	}
-	s->depth = next;
-	s->n = 0;
-	mutex_lock(&pac->hot_mtx);
-	old = pac->hot[pind];
-	if ((old == NULL ? 0 : old->depth) == depth) {
-		if (old != NULL) {
-			memcpy(s->extents, old->extents, old->n * sizeof(edata_t *));
-			s->n = old->n;
-		}
-		pac->hot[pind] = s;
-	} else {
-		old = s;
-	}
-	mutex_unlock(&pac->hot_mtx);
-	if (old != NULL) {
-		meta_free(old, hot_bytes(old->depth));
-	}
-	return true;
 }
 
 /* ------------------------------------------------------------------ take and leave */
@@ -137,29 +97,31 @@ hot_fits(const edata_t *e, const hot_want_t *w) {
 /* Takes the extents on top that fit, up to n. Adds their bytes to *bytes, returns their number. */
 ALWAYS_INLINE unsigned
 hot_pop_locked(pac_hot_stack_t *s, const hot_want_t *w, edata_t **out, unsigned n, size_t *bytes) {
-	edata_t **from = s->extents + s->n, **at = from, **last = from - min_zu(n, s->n);
-	while (at > last && hot_fits(at[-1], w)) {
-		edata_t *e = *--at;
-		hot_check(e);
-		e->state = extent_state_active;
-		*bytes += e->size;
-		*out++ = e;
+	edata_t *top = s->top;
+	edata_t **end = out + min_zu(n, s->n), **at = out;
+	for (; at < end && hot_fits(top, w); top = top->below) {
+		hot_check(top);
+		top->state = extent_state_active;
+		*bytes += top->size;
+		*at++ = top;
 	}
-	s->n -= (unsigned)(from - at);
-	return (unsigned)(from - at);
+	s->top = top;
+	s->n -= (unsigned)(at - out);
+	return (unsigned)(at - out);
 }
 
 /* pac_hot_take() from one class: from its top while that fits, then what fits below. */
 static unsigned
 hot_take_class_locked(pac_hot_stack_t *s, const hot_want_t *w, edata_t **out, unsigned n,
     size_t *bytes) {
-	unsigned got = s == NULL ? 0 : hot_pop_locked(s, w, out, n, bytes);
-	for (unsigned looks = 0, at = s == NULL ? 0 : s->n; at > 0 && looks < HOT_LOOKS && got < n;) {
-		const edata_t *e = s->extents[--at];
-		if (hot_fits(e, w)) {
-			*bytes += e->size;
-			out[got++] = hot_take_at_locked(s, at);
+	unsigned got = hot_pop_locked(s, w, out, n, bytes);
+	edata_t **at = &s->top;
+	for (unsigned looks = 0; *at != NULL && got < n && looks < HOT_LOOKS;) {
+		if (hot_fits(*at, w)) {
+			*bytes += (*at)->size;
+			out[got++] = hot_unlink_locked(s, at);
 		} else {
+			at = &(*at)->below;
 			looks++;
 		}
 	}
@@ -177,7 +139,7 @@ pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, edata_t **o
 	}
 	mutex_lock(&pac->hot_mtx);
 	for (unsigned pind = sz_psz_floor(size); pind <= last && got < n; pind++) {
-		got += hot_take_class_locked(pac->hot[pind], &want, out + got, n - got, &bytes);
+		got += hot_take_class_locked(&pac->hot[pind], &want, out + got, n - got, &bytes);
 	}
 	hot_count_locked(pac, 0, bytes >> LG_PAGE);
 	mutex_unlock(&pac->hot_mtx);
@@ -196,8 +158,8 @@ pac_hot_most(const pac_t *pac, size_t size) {
 ALWAYS_INLINE size_t
 hot_push_locked(pac_hot_stack_t *s, edata_t *const *es, unsigned n) {
 	size_t bytes = 0;
-	edata_t **to = s->extents + s->n;
-	assert(n <= s->depth - s->n);
+	edata_t *top = s->top;
+	assert(n <= PAC_HOT_DEEP - s->n);
 	for (unsigned i = 0; i < n; i++) {
 		edata_t *e = es[i];
 		assert(e->state == extent_state_active && !e->is_slab && !e->is_sampled);
@@ -205,33 +167,25 @@ hot_push_locked(pac_hot_stack_t *s, edata_t *const *es, unsigned n) {
 		assert(e->szind == SC_NSIZES || elem_state(emap_elem(e->addr)) == extent_state_active);
 		e->is_zeroed = false;
 		e->state = extent_state_hot;
-		to[i] = e;
+		e->below = top;
+		top = e;
 		bytes += e->size;
 	}
+	s->top = top;
 	s->n += n;
 	return bytes;
 }
 
 unsigned
 pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages) {
-	unsigned done = 0, pind = sz_psz_floor(es[0]->size), depth;
+	pac_hot_stack_t *s = &pac->hot[sz_psz_floor(es[0]->size)];
 	assert(n > 0);
-	*npages = 0;
-	do {
-		size_t added = 0;
-		mutex_lock(&pac->hot_mtx);
-		pac_hot_stack_t *s = pac->hot[pind];
-		depth = s == NULL ? 0 : s->depth;
-		unsigned some = s == NULL ? 0 : (unsigned)min_zu(n - done, depth - s->n);
-		if (some > 0) {
-			added = hot_push_locked(s, es + done, some) >> LG_PAGE;
-			hot_count_locked(pac, added, 0);
-		}
-		mutex_unlock(&pac->hot_mtx);
-		done += some;
-		*npages += added;
-	} while (done < n && hot_try_grow(pac, pind, depth));
-	return done;
+	mutex_lock(&pac->hot_mtx);
+	n = (unsigned)min_zu(n, PAC_HOT_DEEP - s->n);
+	*npages = hot_push_locked(s, es, n) >> LG_PAGE;
+	hot_count_locked(pac, *npages, 0);
+	mutex_unlock(&pac->hot_mtx);
+	return n;
 }
 
 bool
@@ -260,9 +214,9 @@ hot_take_any(pac_t *pac, edata_t **out, unsigned n) {
 	mutex_lock(&pac->hot_mtx);
 	size_t left = atomic_load_zu(&pac->hot_npages, MO_RELAXED);
 	for (unsigned pind = 0; pind < SC_NPSIZES && npages < left && got < n; pind++) {
-		pac_hot_stack_t *s = pac->hot[pind];
-		while (s != NULL && s->n > 0 && got < n) {
-			out[got] = hot_take_at_locked(s, s->n - 1);
+		pac_hot_stack_t *s = &pac->hot[pind];
+		while (s->top != NULL && got < n) {
+			out[got] = hot_unlink_locked(s, &s->top);
 			npages += out[got++]->size >> LG_PAGE;
 		}
 	}
@@ -287,9 +241,9 @@ pac_hot_try_cool(pac_t *pac, size_t size) {
 	edata_t *e = NULL;
 	mutex_lock(&pac->hot_mtx);
 	for (unsigned pind = sz_psz2ind(size); pind < SC_NPSIZES && e == NULL; pind++) {
-		pac_hot_stack_t *s = pac->hot[pind];
-		if (s != NULL && s->n > 0) {
-			e = hot_take_at_locked(s, s->n - 1);
+		pac_hot_stack_t *s = &pac->hot[pind];
+		if (s->top != NULL) {
+			e = hot_unlink_locked(s, &s->top);
 			hot_count_locked(pac, 0, e->size >> LG_PAGE);
 		}
 	}
@@ -300,32 +254,21 @@ pac_hot_try_cool(pac_t *pac, size_t size) {
 	return e != NULL;
 }
 
-void
-pac_hot_destroy(pac_t *pac) {
-	pac_hot_flush(pac);
-	for (unsigned i = 0; i < SC_NPSIZES; i++) {
-		pac_hot_stack_t *s = pac->hot[i];
-		if (s != NULL) {
-			pac->hot[i] = NULL;
-			meta_free(s, hot_bytes(s->depth));
-		}
-	}
-}
-
 /* Takes e, which was seen to be hot, out of its stack; false if it is not there any more. */
 static bool
 hot_try_take(pac_t *pac, edata_t *e) {
-	bool is_found = false;
 	mutex_lock(&pac->hot_mtx);
 	/* While e is hot, its size is constant under the lock. */
 	size_t size = PAGE_FLOOR(__atomic_load_n(&e->size, __ATOMIC_RELAXED));
-	pac_hot_stack_t *s = size == 0 ? NULL : pac->hot[sz_psz_floor(size)];
-	for (unsigned at = s == NULL ? 0 : s->n; at > 0 && !is_found;) {
-		if (s->extents[--at] == e) {
-			hot_take_at_locked(s, at);
-			hot_count_locked(pac, 0, size >> LG_PAGE);
-			is_found = true;
-		}
+	pac_hot_stack_t *s = &pac->hot[size == 0 ? 0 : sz_psz_floor(size)];
+	edata_t **at = &s->top;
+	while (*at != NULL && *at != e) {
+		at = &(*at)->below;
+	}
+	bool is_found = *at != NULL;
+	if (is_found) {
+		hot_unlink_locked(s, at);
+		hot_count_locked(pac, 0, size >> LG_PAGE);
 	}
 	mutex_unlock(&pac->hot_mtx);
 	return is_found;

@@ -11,12 +11,12 @@
  * extent that was a large object and whose descriptor still has the class (szind): there the page
  * map says active, as it does for a free object in a thread cache. So a batch of objects becomes
  * hot, and becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks;
- * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool(), pac_hot_cool_at() and
- * pac_hot_destroy() put extents into the dirty cache after they have released hot_mtx. Their caller
- * holds no cache's lock (with hooks of the user no lock at all), and calls pac_tell_back()
- * (pac_purge.h) afterwards, unless the arena ends or its decay time is 0. Callers are pac*.c and
- * large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics and the profiler call
- * pac_ndirty(), statistics also pac_hot_each().
+ * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool() and pac_hot_cool_at() put
+ * extents into the dirty cache after they have released hot_mtx. Their caller holds no cache's lock
+ * (with hooks of the user no lock at all), and calls pac_tell_back() (pac_purge.h) afterwards,
+ * unless the arena ends or its decay time is 0. Callers are pac*.c and large.c, all inside the gate
+ * (os/gate.h: fork waits meanwhile); statistics and the profiler call pac_ndirty(), statistics also
+ * pac_hot_each().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -24,8 +24,6 @@
 #include "extent/pac_types.h"
 
 void pac_hot_init(pac_t *pac);
-/* Makes all hot extents dirty and frees the stacks; no other thread uses the cache any more. */
-void pac_hot_destroy(pac_t *pac);
 
 /*
  * Pages that count as dirty: those of dirty extents, of hot ones, and of the rest of the huge piece
@@ -54,11 +52,10 @@ unsigned pac_hot_take(pac_t *pac, size_t size, size_t most, size_t alignment, ed
  */
 size_t pac_hot_most(const pac_t *pac, size_t size);
 /*
- * Makes n (not 0) active extents of one page class hot, es[0] first, until all are or there is no
- * room: PAC_HOT_DEEP are in the stack, or there is no memory for a longer one. Returns how many
- * became hot; the caller owns the others. *npages: pages of those, which the caller subtracts from
- * nactive. The extents are neither slabs nor samples, and the page map is as the invariant says.
- * Other threads may take the hot ones at once.
+ * Makes n (not 0) active extents of one page class hot, es[0] first, until all are or PAC_HOT_DEEP
+ * are in the stack. Returns how many became hot; the caller owns the others. *npages: pages of
+ * those that became hot, which the caller subtracts from nactive. The extents are neither slabs nor
+ * samples, and the page map is as the invariant says. Other threads may take the hot ones at once.
  */
 unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages);
 

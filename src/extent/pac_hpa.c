@@ -1,9 +1,9 @@
 /*
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * hpa.c calls slab_get() and slab_put() when a slab is fetched or returned: slab_get() with the
- * shard's grow_mtx held, slab_put() with no lock, or with grow_mtx if a fetched slab cannot be
- * used. Other locks: those that hpa.c, hsec.c and extent.c take themselves, and the mutex of the
- * dirty pages' decay at the begin and at the end of a pass. Invariant: pac->mapped counts whole
+ * shard's grow_mtx held, slab_put() with no lock. Other locks: those that hpa.c, hsec.c and
+ * extent.c take themselves, and the mutex of the dirty pages' decay at the begin and at the end of
+ * a pass. Invariant: pac->mapped counts whole
  * slabs. Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c; pac_hpa.h says who
  * calls its inline functions.
  */
@@ -150,7 +150,7 @@ hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 		pac_wake(pac); /* pac_hpa_sleep_max() */
 	}
 	if (!ql_is_empty(&more)) {
-		hsec_fill(&pac->hpa->sec, &more, is_dense, &out);
+		hsec_put(&pac->hpa->sec, &more, is_dense, false, &out);
 		hpa_put_all(pac, &out);
 	}
 	return first;
@@ -172,11 +172,12 @@ pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
 
 bool
 pac_hpa_try_keep(pac_t *pac, edata_t *e) {
-	ql_t out;
+	ql_t one, out;
 	if (!hsec_serves(&pac->hpa->sec, e->size)) {
 		return false;
 	}
 	edata_check(e);
+	ql_init(&one);
 	ql_init(&out);
 	e->szind = SC_NSIZES;
 	e->is_sampled = false;
@@ -184,7 +185,8 @@ pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	emap_set_boundary(e);
 	/* The slab cannot change its kind (dense or not), because the extent counts as in use there. */
 	bool is_dense = atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED);
-	hsec_put(&pac->hpa->sec, e, is_dense, &out);
+	ql_push_tail(&one, &e->link);
+	hsec_put(&pac->hpa->sec, &one, is_dense, true, &out);
 	hpa_put_all(pac, &out);
 	return true;
 }

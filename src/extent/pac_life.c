@@ -50,11 +50,11 @@ pac_destroy(pac_t *pac) {
 	ecache_t *mapped[] = {&pac->dirty, &pac->muzzy};
 	edata_t *e;
 	assert(pac_nactive(pac) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
-	pac_hot_destroy(pac);
+	pac_hot_flush(pac);
 	pac_hpa_empty(pac, true);
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
-		while ((e = ecache_evict(mapped[i], 0)) != NULL) {
+		while ((e = ecache_evict(mapped[i], 0, true)) != NULL) {
 			if (ehooks_are_custom(&pac->src.ehooks)) {
 				/* If the hook unmaps e, it needs no destroy; otherwise e becomes retained. */
 				pac_retain(pac, e, NULL);
@@ -65,7 +65,7 @@ pac_destroy(pac_t *pac) {
 			}
 		}
 	}
-	while ((e = ecache_evict(&pac->retained, 0)) != NULL) {
+	while ((e = ecache_evict(&pac->retained, 0, true)) != NULL) {
 		extent_destroy(&pac->src, e);
 	}
 	assert(atomic_load_zu(&pac->mapped, MO_RELAXED) == 0 && pac_ndirty(pac) == 0);

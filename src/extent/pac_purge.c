@@ -38,12 +38,12 @@ pac_nunused(const pac_t *pac) {
 }
 
 /*
- * Wakes the background thread if more pages than wake_above are dirty or hot. The thread that
+ * Wakes the background thread if more pages than wake_above are dirty (pac_ndirty). The thread that
  * exceeds that number sets it to SIZE_MAX, so that the background thread is woken once.
  */
 static void
 pac_wake_above(pac_t *pac) {
-	size_t npages = pac_nunused(pac);
+	size_t npages = pac_ndirty(pac);
 	size_t limit = atomic_load_zu(&pac->wake_above, MO_SEQ_CST);
 	if (limit != SIZE_MAX && npages > limit
 	    && atomic_exchange_zu(&pac->wake_above, SIZE_MAX, MO_SEQ_CST) != SIZE_MAX) {
@@ -121,7 +121,7 @@ pac_purge_extent(pac_t *pac, pac_decay_t *d, edata_t *e, bool is_over, purge_bat
  */
 static edata_t *
 pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
-	edata_t *e = ecache_evict(d->cache, npages);
+	edata_t *e = ecache_evict(d->cache, npages, true);
 	if (e == NULL || ehooks_are_custom(&pac->src.ehooks)) {
 		return e;
 	}
@@ -139,14 +139,14 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
  * Takes the next extent to purge out of the cache. The first choice is the oldest extent of which
  * some part breaks no huge piece (eset_spare()), and of it only that part (all of it with hooks of
  * the user, or if there is no descriptor); only while more than npages are in the cache, and not if
- * npages_held is npages. The second choice is that of ecache_evict(), while more than npages_held
+ * npages_held is npages. The second choice is the oldest one of all, while more than npages_held
  * are there. NULL: neither.
  */
 static edata_t *
 pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
-	edata_t *e = npages == npages_held ? NULL : ecache_evict_spare(d->cache, npages);
+	edata_t *e = npages == npages_held ? NULL : ecache_evict(d->cache, npages, false);
 	if (e == NULL) {
-		return ecache_evict(d->cache, npages_held);
+		return ecache_evict(d->cache, npages_held, true);
 	}
 	size_t lead, size = eset_spare(e, &lead);
 	if (size == 0 || ehooks_are_custom(&pac->src.ehooks)) {

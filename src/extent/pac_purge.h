@@ -69,10 +69,10 @@ void pac_yields(pac_t *pac);
 #define PAC_SPARE_MS ((size_t)1000)
 
 /*
- * Number of dirty and hot pages: the limit of pac_trim() and wake_above apply to it. pac_ndirty()
- * counts the rest of the huge piece (piece.h) too, and pac_nidle() also what is unused in huge
- * slabs. pac_unused() is in bytes, of all mapped pages that are not in use, muzzy ones included.
- * Needs no lock.
+ * Number of dirty and hot pages: the limit of pac_trim() applies to it. pac_ndirty(), to which
+ * wake_above applies, counts the rest of the huge piece (piece.h) too, and pac_nidle() also what is
+ * unused in huge slabs. pac_unused() is in bytes, of all mapped pages that are not in use, muzzy
+ * ones included. Needs no lock.
  */
 size_t pac_nunused(const pac_t *pac);
 /* Whether the limit that pac_trim() enforces allows npages of the pages in use to become unused. */
@@ -136,7 +136,7 @@ void pac_pass_ended(pac_t *pac);
 
 /*
  * pac_tell() is called after more pages became unused. It wakes the background thread if more than
- * wake_above pages are unused (pac_nunused), purges at once if the decay time is 0 (both
+ * wake_above pages are dirty (pac_ndirty), purges at once if the decay time is 0 (both
  * pac_tell_slow()), and calls pac_rise_hook if more than rise_above bytes are unused (pac_unused;
  * pac_tell_rise()). The caller is inside the gate and holds no lock.
  */

@@ -9,8 +9,7 @@
 
 /*
  * If work is due within SERVE_SOON_NS, the thread sleeps until then, and no release of pages wakes
- * it earlier. Otherwise SERVE_STEP_PAGES (1 MiB) more dirty and hot pages than pac_serve() counted
- * wake it.
+ * it earlier. Otherwise SERVE_STEP_PAGES (1 MiB) more dirty pages than pac_serve() counted wake it.
  */
 #define SERVE_SOON_NS (NSTIME_PER_SEC / 10)
 #define SERVE_STEP_PAGES ((ZU(1) << 20) >> LG_PAGE)
@@ -19,22 +18,18 @@
 
 /*
  * Makes hot extents dirty. Between stack and cache an extent is in neither, so this is done in a
- * pass, which pac_close() waits for. Returns false if another pass is under way.
+ * pass, which pac_close() waits for. Returns false if another thread is in one or has the mutex.
  */
 static bool
 pac_try_flush(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
-	mutex_lock(&d->decay.mtx);
-	bool has_begun = pac_pass_begin_locked(d, false) == 0;
-	if (has_begun) {
-		pac_flush_hot_locked(pac, d);
-		pac_pass_end_locked(d);
+	if (pac_pass_lock(d, false) != 0) {
+		return false;
 	}
-	mutex_unlock(&d->decay.mtx);
-	if (has_begun) {
-		pac_pass_ended(pac);
-	}
-	return has_begun;
+	pac_flush_hot_locked(pac, d);
+	pac_pass_unlock(d);
+	pac_pass_ended(pac);
+	return true;
 }
 
 /*
@@ -54,46 +49,36 @@ pac_ns_until(pac_decay_t *d, uint64_t now, size_t kept) {
 }
 
 /*
- * Counts the dirty and hot pages once more, after the limit was published. The cache's counter is
- * accessed in relaxed order; the cache's lock provides the order. Pages that were put into the
- * cache before the lock is taken here are counted; a thread that puts pages there later reads the
- * new limit.
+ * Counts the dirty pages once more, after the limit was published. The counters of the cache and of
+ * the huge piece's rest are accessed in relaxed order; the two locks provide the order. Pages that
+ * were put there before the lock is taken here are counted; a thread that puts pages there later
+ * reads the new limit.
  */
 static size_t
-pac_nunused_last(pac_t *pac) {
+pac_ndirty_last(pac_t *pac) {
 	mutex_lock(&pac->dirty.mtx);
 	mutex_unlock(&pac->dirty.mtx);
-	return pac_nunused(pac);
-}
-
-/*
- * Whether the huge piece has a rest, asked after wants_piece was set. Whoever made the piece before
- * grow_mtx is locked here has left its rest there; who makes one later reads wants_piece.
- */
-static bool
-pac_has_rest_last(pac_t *pac) {
 	mutex_lock(&pac->src.grow_mtx);
-	bool has_rest = piece_npages(&pac->piece) > 0;
 	mutex_unlock(&pac->src.grow_mtx);
-	return has_rest;
+	return pac_ndirty(pac);
 }
 
 /*
  * The limit is published before the pages are counted for the last time, and a thread that frees
  * adds its pages before it reads the limit, so at least one of the two threads notices the other.
- * For dirty extents the cache's lock ensures that, for hot ones the sequential consistency of the
- * limit and of hot_npages. While an extent moves from a stack to the cache, and while an allocation
- * or a pass holds a longer extent than it keeps, neither count includes it; pac_tell_back() is
- * called afterwards in these cases. test/models/hot.pml is a model of this.
+ * For dirty extents the cache's lock ensures that, for a huge piece grow_mtx, for hot extents the
+ * sequential consistency of the limit and of hot_npages. While an extent moves from a stack to the
+ * cache, and while an allocation or a pass holds a longer extent than it keeps, neither count
+ * includes it; pac_tell_back() is called afterwards in these cases. test/models/hot.pml is a model
+ * of this.
  */
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {
 	atomic_store_b(&pac->is_served, true, MO_RELAXED);
-	atomic_store_b(&pac->wants_piece, false, MO_SEQ_CST);
 	if (!pac_try_flush(pac)) {
 		return SERVE_SOON_NS; /* the arena is about to end, or another thread purges */
 	}
-	size_t seen = pac_nunused(pac);
+	size_t seen = pac_ndirty(pac);
 	ssize_t ms = decay_ms(&pac->decay_dirty.decay);
 	uint64_t dirty = pac_ns_until(&pac->decay_dirty, now, pac_npages_kept(pac));
 	uint64_t muzzy = pac_ns_until(&pac->decay_muzzy, now, 0);
@@ -114,10 +99,7 @@ pac_serve(pac_t *pac, uint64_t now) {
 		return next;
 	}
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
-	atomic_store_b(&pac->wants_piece, dirty == UINT64_MAX, MO_SEQ_CST);
-	bool is_missed = pac_nunused_last(pac) > limit
-	    || (dirty == UINT64_MAX && pac_has_rest_last(pac));
-	return is_missed ? 0 : next;
+	return pac_ndirty_last(pac) > limit ? 0 : next;
 }
 
 void

@@ -1,7 +1,7 @@
 /*
  * What the background thread that serves a page cache does after a tick, and how long it may then
- * sleep. Invariant: while it sleeps, the thread whose release raises the dirty and hot pages above
- * wake_above wakes it; if wake_above is SIZE_MAX, or the dirty decay time is 0, none does.
+ * sleep. Invariant: while it sleeps, the thread whose step raises the dirty pages (pac_ndirty)
+ * above wake_above wakes it; if wake_above is SIZE_MAX, or the dirty decay time is 0, none does.
  * pac_serve() takes the mutexes of both decays, of the hot extents, of the dirty cache and of the
  * descriptors, and grow_mtx; its caller is inside the gate (os/gate.h: fork waits meanwhile) and
  * holds no lock. Called by background_thread.c.
@@ -14,13 +14,14 @@
 /*
  * For the background thread of this cache, after a tick at `now` (monotonic ns). Sets is_served,
  * and makes hot extents dirty in a pass of the dirty pages. If another thread is in such a pass,
- * only sets is_served, clears wants_piece, and returns 100 ms; wake_above stays as it is. Otherwise
+ * only sets is_served, and returns 100 ms; wake_above stays as it is. Otherwise
  * returns the nanoseconds until the next tick is useful; UINT64_MAX: none is before more pages
  * become unused.
  *
  * If the thread may sleep for more than 100 ms and the dirty decay time is above 0, pac_wake_hook
- * is called once: when 1 MiB more is dirty or hot than now or, if no dirty page will become due for
- * purging, when one page more is, or a huge piece (piece.h) is made. With a dirty decay time of 0
+ * is called once: when 1 MiB more is dirty than now (pac_ndirty: hot extents and the rest of a huge
+ * piece too) or, if no dirty page will become due for purging, when one page more is. With a dirty
+ * decay time of 0
  * each release purges by itself and wakes nobody, so at most 1 s is returned, after which the
  * thread looks for muzzy pages and holes.
  */

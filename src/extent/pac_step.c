@@ -126,13 +126,18 @@ pac_retain(pac_t *pac, edata_t *e, purge_batch_t *batch) {
 /* ------------------------------------------------------------------ passes */
 
 int
-pac_pass_begin_locked(pac_decay_t *d, bool may_wait) {
-	mutex_assert_owner(&d->decay.mtx);
+pac_pass_lock(pac_decay_t *d, bool may_wait) {
+	if (may_wait) {
+		mutex_lock(&d->decay.mtx);
+	} else if (!mutex_trylock(&d->decay.mtx)) {
+		return EBUSY;
+	}
 	for (unsigned round = 0; d->passer != NULL; round++) {
-		if (!may_wait || d->passer == tls_get()) {
+		bool is_own = d->passer == tls_get();
+		mutex_unlock(&d->decay.mtx);
+		if (!may_wait || is_own) {
 			return EBUSY;
 		}
-		mutex_unlock(&d->decay.mtx);
 		os_pause(round);
 		mutex_lock(&d->decay.mtx);
 	}
@@ -141,29 +146,10 @@ pac_pass_begin_locked(pac_decay_t *d, bool may_wait) {
 }
 
 void
-pac_pass_end_locked(pac_decay_t *d) {
+pac_pass_unlock(pac_decay_t *d) {
 	mutex_assert_owner(&d->decay.mtx);
 	assert(d->passer == tls_get());
 	d->passer = NULL;
-}
-
-int
-pac_pass_lock(pac_decay_t *d, bool may_wait) {
-	if (may_wait) {
-		mutex_lock(&d->decay.mtx);
-	} else if (!mutex_trylock(&d->decay.mtx)) {
-		return EBUSY;
-	}
-	int err = pac_pass_begin_locked(d, may_wait);
-	if (err != 0) {
-		mutex_unlock(&d->decay.mtx);
-	}
-	return err;
-}
-
-void
-pac_pass_unlock(pac_decay_t *d) {
-	pac_pass_end_locked(d);
 	mutex_unlock(&d->decay.mtx);
 }
 

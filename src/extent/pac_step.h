@@ -83,18 +83,11 @@ void pac_retain(pac_t *pac, edata_t *e, struct purge_batch_s *batch);
 edata_t *pac_committed(pac_t *pac, edata_t *e);
 
 /*
- * Begin and end a pass of d. The caller holds d's mutex before and after each call, whatever the
- * result. Returns 0, or EBUSY if no pass was begun: because this thread is in a pass of d already,
- * or because another thread is and may_wait is false. With may_wait the call waits until no other
- * thread is in a pass of d: it releases the mutex, pauses, locks the mutex and looks again.
- */
-int pac_pass_begin_locked(pac_decay_t *d, bool may_wait);
-void pac_pass_end_locked(pac_decay_t *d);
-/*
  * pac_pass_lock() locks d's mutex and begins a pass; the mutex is held during the pass, except
- * while a hook of the user runs. Returns 0. Returns EBUSY, with the mutex unlocked, in the cases of
- * pac_pass_begin_locked(), and without may_wait also if another thread holds the mutex.
- * pac_pass_unlock() ends the pass and unlocks the mutex.
+ * while a hook of the user runs. Returns 0; or EBUSY, with the mutex unlocked, if this thread is in
+ * a pass of d already, and without may_wait also if another thread is, or holds the mutex. With
+ * may_wait the call waits until no other thread is: it releases the mutex, pauses, locks the mutex
+ * and looks again. pac_pass_unlock() ends the pass and unlocks the mutex.
  */
 int pac_pass_lock(pac_decay_t *d, bool may_wait);
 void pac_pass_unlock(pac_decay_t *d);

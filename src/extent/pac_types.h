@@ -17,19 +17,15 @@
 #include "os/room.h"
 
 /*
- * Extents that a stack of hot extents may hold: PAC_HOT_FIRST at first, doubled when it is full, up
- * to PAC_HOT_DEEP, so that there is room also for many blocks that one thread frees at once and
- * another one allocates. A stack takes 96 bytes to 12 KiB of metadata; there is one for each page
- * class of which an extent ever became hot, until the arena ends.
+ * Most extents in a stack of hot extents: room also for many blocks that one thread frees at once
+ * and another one allocates.
  */
-#define PAC_HOT_FIRST 8u
 #define PAC_HOT_DEEP 1024u
 
 /* The hot extents of one page class, the one that was freed last on top. */
 typedef struct {
-	unsigned n;     /* extents in it */
-	unsigned depth; /* extents that it may hold */
-	edata_t *extents[]; /* n of them, the top last */
+	edata_t *top; /* NULL: none */
+	unsigned n;
 } pac_hot_stack_t;
 
 /* X(name, type, text of the manual). */
@@ -74,18 +70,12 @@ typedef struct pac_s {
 	 */
 	atomic_b_t is_served;
 	/*
-	 * Number of dirty and hot pages above which a release wakes the background thread, which
-	 * sleeps. SIZE_MAX: none is to be woken, because there is none, it is awake, it sleeps so
-	 * shortly that it need not be woken, or the decay time is -1. 0 also if the decay time is 0:
-	 * then each release purges (pac_tell_slow).
+	 * Number of dirty pages (pac_ndirty) above which a release, or a huge piece that is made, wakes
+	 * the background thread, which sleeps. SIZE_MAX: none is to be woken, because there is none, it
+	 * is awake, it sleeps so shortly that it need not be woken, or the decay time is -1. 0 also if
+	 * the decay time is 0: then each release purges (pac_tell_slow).
 	 */
 	atomic_zu_t wake_above;
-	/*
-	 * Set by pac_serve() if no dirty page will be due: the background thread then sleeps without
-	 * regard to dirty pages, so a thread that makes a huge piece, whose rest is dirty, clears this
-	 * and wakes it.
-	 */
-	atomic_b_t wants_piece;
 	/*
 	 * bytes; a release after which more are unused (pac_unused) may call pac_rise_hook
 	 * (pac_tell_rise)
@@ -97,8 +87,8 @@ typedef struct pac_s {
 	ecache_t muzzy;
 	ecache_t retained;
 	mutex_t hot_mtx; /* guards the stacks of hot extents */
-	/* Hot extents by page class, under hot_mtx; NULL: none yet. */
-	pac_hot_stack_t *hot[SC_NPSIZES_MAX];
+	/* Hot extents by page class, under hot_mtx. */
+	pac_hot_stack_t hot[SC_NPSIZES_MAX];
 	/* Pages in these stacks; written under hot_mtx, read by anyone. */
 	atomic_zu_t hot_npages;
 	/* Serves small extents from huge slabs (pac_hpa.h); NULL: hpa is off, or a hidden arena. */

@@ -296,18 +296,13 @@ piece_try_idle(piece_t *p, uint64_t now, uint64_t ns) {
 
 /* ------------------------------------------------------------------ the end */
 
-static uintptr_t
-piece_base(uintptr_t a) {
-	return a & ~(uintptr_t)(PIECE_SIZE - 1);
-}
-
 void
 piece_break(const char *addr, size_t size) {
 	if (atomic_load_zu(&piece.pieces, MO_RELAXED) == 0) {
 		return;
 	}
 	uintptr_t from = (uintptr_t)addr, to = from + size, first = 0;
-	for (uintptr_t at = piece_base(from); at < to; at += PIECE_SIZE) {
+	for (uintptr_t at = from & ~(uintptr_t)(PIECE_SIZE - 1); at < to; at += PIECE_SIZE) {
 		bool was_huge = emap_is_huge((const void *)at) && emap_set_huge((const void *)at, false);
 		if (was_huge) {
 			bool is_whole = at >= from && at + PIECE_SIZE <= to;

@@ -267,11 +267,7 @@ hpa_grow(hpa_t *h) {
 		return;
 	}
 	hslab_init(s, addr, home);
-	if (hslab_enter(addr, s) != 0) {
-		h->source->put(h->ctx, home, false);
-		hpa_descriptor_put(h, s);
-		return;
-	}
+	hslab_enter(addr, s);
 	hpa_bear(h, s);
 	mutex_lock(&h->mtx);
 	ql_push_tail(&h->all, &s->all);

@@ -34,10 +34,13 @@
 
 /*
  * The functions by which a shard fetches and returns the memory of its slabs. get() is called with
- * grow_mtx, put() with no lock, or with grow_mtx if a slab that was fetched cannot be used.
+ * grow_mtx, put() with no lock.
  */
 typedef struct hpa_source_s {
-	/* Returns 2 MiB of aligned memory that reads as zero, or NULL; *home: handle for put(). */
+	/*
+	 * Returns 2 MiB of aligned memory that reads as zero, for which the page map has leaves
+	 * (emap_reserve), or NULL; *home: handle for put().
+	 */
 	char *(*get)(void *ctx, void **home);
 	/*
 	 * Returns the memory; `home` is what get() has set. is_marked: the system may have been told

@@ -95,20 +95,7 @@ hsec_take(hsec_t *s, size_t size, bool is_dense) {
 }
 
 void
-hsec_put(hsec_t *s, edata_t *e, bool is_dense, ql_t *out) {
-	hsec_cache_t *c = hsec_lock(s);
-	hsec_enter_locked(s, c, e, is_dense);
-	if (c->stats.bytes > opt_hpa_sec_max_bytes) {
-		hsec_trim_locked(s, c, hsec_kept(opt_hpa_sec_max_bytes), out);
-		c->stats.dalloc_flush++;
-	} else {
-		c->stats.dalloc_noflush++;
-	}
-	mutex_unlock(&c->mtx);
-}
-
-void
-hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out) {
+hsec_put(hsec_t *s, ql_t *from, bool is_dense, bool are_freed, ql_t *out) {
 	hsec_cache_t *c = hsec_lock(s);
 	ql_t *l;
 	while ((l = ql_first(from)) != NULL) {
@@ -117,7 +104,9 @@ hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out) {
 	}
 	if (c->stats.bytes > opt_hpa_sec_max_bytes) {
 		hsec_trim_locked(s, c, hsec_kept(opt_hpa_sec_max_bytes), out);
-		c->stats.overfills++;
+		*(are_freed ? &c->stats.dalloc_flush : &c->stats.overfills) += 1;
+	} else {
+		c->stats.dalloc_noflush += are_freed;
 	}
 	mutex_unlock(&c->mtx);
 }

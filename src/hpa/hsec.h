@@ -74,16 +74,15 @@ hsec_kept(size_t max_bytes) {
 
 /*
  * Takes an extent of this size and kind (hpa.h) from the cache of this thread, still in the state
- * hot; the caller owns it. NULL: a miss. This, hsec_put() and hsec_fill() only if hsec_serves().
+ * hot; the caller owns it. NULL: a miss. This and hsec_put() only if hsec_serves().
  */
 edata_t *hsec_take(hsec_t *s, size_t size, bool is_dense);
 /*
- * Put a freed extent, or those of a list that were fetched from slabs, into the cache of this
- * thread; they have the state hot. Extents that exceed the limit are added to the list out: the
- * caller owns them and frees them to their slabs.
+ * Puts the extents of a list into the cache of this thread: one that was freed, or those that were
+ * fetched from slabs; they have the state hot. Extents that exceed the limit are added to the list
+ * out: the caller owns them and frees them to their slabs.
  */
-void hsec_put(hsec_t *s, edata_t *e, bool is_dense, ql_t *out);
-void hsec_fill(hsec_t *s, ql_t *from, bool is_dense, ql_t *out);
+void hsec_put(hsec_t *s, ql_t *from, bool is_dense, bool are_freed, ql_t *out);
 /* Moves all extents to the list out; those that are put in meanwhile may stay. */
 void hsec_drain(hsec_t *s, ql_t *out);
 /*

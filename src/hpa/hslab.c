@@ -1,55 +1,25 @@
 /*
- * Bitmaps of a huge slab, and the table from addresses to slabs; hslab.h has the contract.
- * The table has a static root, one entry for each GiB, and leaves of 512 slots that are made when
- * first needed and never freed. Invariant: a slot is not NULL exactly while the slab is entered,
- * from before its first extent until after its last. No lock for the table, whose slots are atomic;
- * the shard's lock protects the slab. Called by hpa.c; hslab_of() also by pac_hpa.c.
+ * Bitmaps of a huge slab, and the way from addresses to slabs; hslab.h has the contract.
+ * The page map has a word for each 2 MiB of address space. Invariant: it is not NULL exactly while
+ * the slab is entered, from before its first extent until after its last. No lock for these words,
+ * which are atomic; the shard's lock protects the slab. Called by hpa.c; hslab_of() also by
+ * pac_hpa.c.
  */
 #include "hpa/hslab.h"
 
-#include "meta/base.h"
-#include "util/atomic.h"
-
-/* log2 of the bytes of address space of a leaf; entries of the root; slots of a leaf. */
-#define TABLE_LG_LEAF 30
-#define TABLE_ROOTS (ZU(1) << (48 - TABLE_LG_LEAF))
-#define TABLE_SLOTS (ZU(1) << (TABLE_LG_LEAF - HSLAB_LG_SIZE))
-
-static LARGE_BSS atomic_p_t table_root[TABLE_ROOTS];
+#include "meta/emap.h"
 
 cassert(HSLAB_NPAGES_MAX <= UINT16_MAX);
 
-/* ------------------------------------------------------------------ the table */
-
-/* The slot of an address; NULL: its leaf is not made, or the address is not below 2^48. */
-static atomic_p_t *
-table_slot(const void *addr) {
-	uintptr_t a = (uintptr_t)addr;
-	atomic_p_t *leaf = (a >> 48) != 0 ? NULL : atomic_load_p(&table_root[a >> TABLE_LG_LEAF],
-	    MO_ACQUIRE);
-	return leaf == NULL ? NULL : &leaf[(a >> HSLAB_LG_SIZE) & (TABLE_SLOTS - 1)];
-}
-
 hslab_t *
 hslab_of(const void *addr) {
-	atomic_p_t *slot = table_slot(addr);
-	return slot == NULL ? NULL : atomic_load_p(slot, MO_ACQUIRE);
+	atomic_p_t *word = emap_huge_word(addr);
+	return word == NULL ? NULL : atomic_load_p(word, MO_ACQUIRE);
 }
 
-int
+void
 hslab_enter(const void *addr, hslab_t *s) {
-	if (table_slot(addr) == NULL) {
-		void *none = NULL;
-		atomic_p_t *leaf = base_alloc(base_b0(), TABLE_SLOTS * sizeof(*leaf), CACHELINE);
-		if (leaf == NULL) {
-			return ENOMEM;
-		}
-		/* If another thread was faster, its leaf is used, and this one is never freed. */
-		atomic_cas_strong_p(&table_root[(uintptr_t)addr >> TABLE_LG_LEAF], &none, leaf, MO_ACQ_REL,
-		    MO_RELAXED);
-	}
-	atomic_store_p(table_slot(addr), s, MO_RELEASE);
-	return 0;
+	atomic_store_p(emap_huge_word(addr), s, MO_RELEASE);
 }
 
 /* ------------------------------------------------------------------ bitmaps */

@@ -1,10 +1,11 @@
 /*
- * A huge slab: 2 MiB of aligned memory from which runs of pages are handed out, and the table that
- * finds it by an address.
+ * A huge slab: 2 MiB of aligned memory from which runs of pages are handed out; and how it is found
+ * by an address.
  * Two bitmaps say which pages are in use and which were touched since they were last purged; a page
  * that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
  * the counts and the longest free run agree with the bitmaps, and a page in use counts as touched.
- * The lock of its shard (hpa/hpa.h) protects a slab; slots of the table are atomic. Called by
+ * The lock of its shard (hpa/hpa.h) protects a slab; the words of the page map that lead to it are
+ * atomic. Called by
  * hpa.c; hslab_of() also by pac_hpa.c.
  */
 #ifndef HPA_HSLAB_H
@@ -88,10 +89,7 @@ hslab_nidle(const hslab_t *s) {
 
 /* The slab entered for the 2 MiB of this address; NULL: none. It stays while it has extents. */
 hslab_t *hslab_of(const void *addr);
-/*
- * Enters s, or NULL, for these 2 MiB, which lie below 2^48. 0, or ENOMEM with nothing changed;
- * removing cannot fail.
- */
-int hslab_enter(const void *addr, hslab_t *s);
+/* Enters s, or NULL, for these 2 MiB, for which emap_reserve() has succeeded. */
+void hslab_enter(const void *addr, hslab_t *s);
 
 #endif

@@ -36,23 +36,10 @@ const char *const metadata_thp_names[] = {"disabled", "auto", "always", NULL};
 bool (*base_fault_hook)(void);
 size_t (*base_populate_hook)(char *addr, size_t size);
 
-static void *
-base_map_system(void *ctx UNUSED, size_t size) {
-	bool commit = true;
-	return pages_map(NULL, size, PAGE, &commit);
-}
-
-static void
-base_unmap_system(void *ctx UNUSED, void *addr, size_t size) {
-	pages_unmap_in_time(addr, size);
-}
-
-static const base_pages_t base_pages_system = {base_map_system, base_unmap_system, NULL};
-
 /* Whether a block of so many bytes is to be made of huge pages. */
 static bool
-base_wants_thp(const base_pages_t *pages, size_t size) {
-	if (pages != &base_pages_system || opt_metadata_thp == metadata_thp_disabled
+base_wants_thp(size_t size) {
+	if (opt_metadata_thp == metadata_thp_disabled
 	    || (opt_metadata_thp == metadata_thp_auto && size < BASE_BLOCK_MAX)) {
 		return false;
 	}
@@ -60,10 +47,7 @@ base_wants_thp(const base_pages_t *pages, size_t size) {
 	return system == thp_mode_default || system == thp_mode_always;
 }
 
-/*
- * Like base_map_system(), but whole huge pages. NULL if there is no room, or the system refuses
- * huge pages.
- */
+/* Maps whole huge pages. NULL if there is no room, or the system refuses huge pages. */
 static base_block_t *
 base_block_map_huge(size_t bytes) {
 	bool commit = true;
@@ -81,22 +65,22 @@ base_block_map_huge(size_t bytes) {
  * and available, else PAGE. NULL if there is no memory.
  */
 static base_block_t *
-base_block_map(const base_pages_t *pages, size_t size, size_t alignment, size_t at_least,
-    size_t *unit) {
+base_block_map(size_t size, size_t alignment, size_t at_least, size_t *unit) {
 	size_t need = sizeof(base_block_t) + alignment + size;
 	if (need < size) {
 		return NULL;
 	}
 	size_t bytes = PAGE_CEILING(max_zu(need, at_least));
 	base_block_t *block = NULL;
+	bool commit = true;
 	*unit = PAGE;
-	if (base_wants_thp(pages, bytes)
+	if (base_wants_thp(bytes)
 	    && (block = base_block_map_huge(HUGEPAGE_CEILING(bytes))) != NULL) {
 		*unit = HUGEPAGE;
 		bytes = HUGEPAGE_CEILING(bytes);
 	}
 	if (block == NULL) {
-		block = pages->map(pages->ctx, bytes);
+		block = pages_map(NULL, bytes, PAGE, &commit);
 	}
 	if (block != NULL) {
 		block->size = bytes;
@@ -144,7 +128,7 @@ base_reach_locked(base_t *base, char *to, bool is_whole) {
 	size_t need = (size_t)(to - base->ready), run = base_ahead(base->stats.allocated);
 	run = min_zu(is_whole && run != 0 ? max_zu(run, need) : run, (size_t)(base->end - base->ready));
 	bool is_ahead = run >= need && run > PAGE && base_populate_hook != NULL
-	    && base->pages == &base_pages_system && base->unit == PAGE;
+	    && base->unit == PAGE;
 	if (is_ahead && base_populate_hook(base->ready, run) == run) {
 		to = base->ready + run;
 	}
@@ -173,13 +157,13 @@ base_alloc_locked(base_t *base, size_t size, size_t alignment, bool is_whole) {
 		return p;
 	}
 	size_t unit;
-	base_block_t *block = base_block_map(base->pages, size, alignment, base->next_size, &unit);
+	base_block_t *block = base_block_map(size, alignment, base->next_size, &unit);
 	if (block == NULL) {
 		/*
 		 * Near the process's limit of memory, a block just large enough may still be
 		 * available.
 		 */
-		block = base_block_map(base->pages, size, alignment, PAGE, &unit);
+		block = base_block_map(size, alignment, PAGE, &unit);
 	}
 	if (block == NULL) {
 		return NULL;
@@ -220,7 +204,7 @@ base_alloc_edata(base_t *base, size_t size, size_t alignment) {
 int
 base_purge(base_t *base, void *addr, size_t size) {
 	assert((((uintptr_t)addr | size) & PAGE_MASK) == 0);
-	if (base->pages != &base_pages_system || opt_metadata_thp != metadata_thp_disabled) {
+	if (opt_metadata_thp != metadata_thp_disabled) {
 		return ENOTSUP;
 	}
 	int err = pages_purge_forced(addr, size);
@@ -241,18 +225,14 @@ base_touched(base_t *base, size_t size) {
 }
 
 base_t *
-base_new(const base_pages_t *pages) {
-	if (pages == NULL) {
-		pages = &base_pages_system;
-	}
+base_new(void) {
 	size_t unit;
-	base_block_t *block = base_block_map(pages, sizeof(base_t), CACHELINE, BASE_BLOCK_MIN, &unit);
+	base_block_t *block = base_block_map(sizeof(base_t), CACHELINE, BASE_BLOCK_MIN, &unit);
 	if (block == NULL) {
 		return NULL;
 	}
 	base_t tmp;
 	memset(&tmp, 0, sizeof(tmp));
-	tmp.pages = pages;
 	tmp.next_size = BASE_BLOCK_MIN;
 	base_block_adopt_locked(&tmp, block, unit);
 	base_t *base = base_carve_locked(&tmp, sizeof(base_t), CACHELINE, false);
@@ -264,11 +244,10 @@ base_new(const base_pages_t *pages) {
 
 void
 base_delete(base_t *base) {
-	const base_pages_t *pages = base->pages;
 	base_block_t *block = base->blocks;
 	while (block != NULL) {
 		base_block_t *next = block->next;
-		pages->unmap(pages->ctx, block, block->size);
+		pages_unmap_in_time(block, block->size);
 		block = next;
 	}
 }
@@ -276,7 +255,7 @@ base_delete(base_t *base) {
 int
 base_boot(void) {
 	if (b0 == NULL) {
-		b0 = base_new(NULL);
+		b0 = base_new();
 	}
 	return b0 == NULL ? ENOMEM : 0;
 }

@@ -3,10 +3,8 @@
  * out once: nothing is freed piece by piece. base_delete() returns all blocks of a base;
  * base_purge() gives pages back, but their addresses stay with the caller. A block is handed out by
  * a cursor that only moves forward. Each arena has a base. b0 is that of arena 0 and of the
- * process, and exists before everything else. A base gets its pages through a table of two
- * functions (base_pages_t); only tests pass another one than that for the system's pages, since
- * metadata never comes from extent hooks. Each base has a lock of its own. While it is held, only
- * the page source and base_populate_hook (set by ahead.c) are called. Callers are arena,
+ * process, and exists before everything else. Each base has a lock of its own. While it is held,
+ * only the system and base_populate_hook (set by ahead.c) are called. Callers are arena,
  * edata_cache, freepool, hpa/, background_thread, tcache_set, inspect.c (counters) and
  * jemalloc_init.c (boot).
  */
@@ -17,14 +15,6 @@
 #include "os/pages.h"
 #include "util/bits.h"
 #include "util/compiler.h"
-
-/* The page source of a base. */
-typedef struct base_pages_s {
-	/* Returns size bytes, page aligned, zeroed and committed; NULL if there are none. */
-	void *(*map)(void *ctx, size_t size);
-	void (*unmap)(void *ctx, void *addr, size_t size);
-	void *ctx; /* passed to both */
-} base_pages_t;
 
 typedef struct base_stats_s {
 	size_t allocated; /* bytes handed out */
@@ -37,7 +27,6 @@ typedef struct base_stats_s {
 typedef struct base_block_s base_block_t;
 typedef struct base_s {
 	mutex_t mtx; /* protects all that changes below */
-	const base_pages_t *pages;
 	base_block_t *blocks; /* newest first; the cursor is in the newest */
 	/* First free byte of the newest block, and the block's end. */
 	char *cursor;
@@ -56,10 +45,7 @@ typedef enum {
 	metadata_thp_always
 } metadata_thp_t;
 
-/*
- * A metadata_thp_t. Applies only if the system offers huge pages, and not to bases with a page
- * source of their own.
- */
+/* A metadata_thp_t. Applies only if the system offers huge pages. */
 extern unsigned opt_metadata_thp;
 extern bool opt_metadata_thp_given; /* the user set it */
 extern const char *const metadata_thp_names[]; /* indexed by the enum, NULL at the end */
@@ -68,14 +54,11 @@ extern const char *const metadata_thp_names[]; /* indexed by the enum, NULL at t
 int base_boot(void);
 base_t *base_b0(void);
 
+/* Creates a base, which lies in its own first block. Returns NULL if there is no memory. */
+base_t *base_new(void);
 /*
- * Creates a base, which lies in its own first block. pages NULL: pages come directly from the
- * system. Returns NULL if there is no memory.
- */
-base_t *base_new(const base_pages_t *pages);
-/*
- * Returns all blocks, including the one that holds the base itself, to the page source. The caller
- * ensures that no other thread uses the base.
+ * Unmaps all blocks, including the one that holds the base itself. The caller ensures that no other
+ * thread uses the base.
  */
 void base_delete(base_t *base);
 
@@ -84,8 +67,7 @@ void base_delete(base_t *base);
  * those already touched, before their first touch: a 64th of what it has handed out, at most 256
  * KiB, rounded down to a multiple of 16 KiB or of a larger PAGE. Boot sets base_populate_hook to a
  * function that populates fresh pages and returns size, or 0 if that is not to be done or fails;
- * NULL: not set. Not called for bases with a page source of their own, nor for blocks of huge
- * pages. It is called under the base's lock.
+ * NULL: not set. Not called for blocks of huge pages. It is called under the base's lock.
  */
 #define BASE_LG_AHEAD 6
 #define BASE_AHEAD_MIN (ZU(16) << 10)
@@ -123,7 +105,7 @@ void *base_alloc_edata(base_t *base, size_t size, size_t alignment);
  * Gives pages that base_alloc() returned back to the system; addr and size are multiples of PAGE.
  * The caller keeps the addresses, which read as zero. The pages do not count as resident until the
  * caller uses them again, and says how many bytes by base_touched(). 0 or an errno value; ENOTSUP:
- * the base has a page source of its own, or metadata_thp is not `disabled`.
+ * metadata_thp is not `disabled`.
  */
 int base_purge(base_t *base, void *addr, size_t size);
 void base_touched(base_t *base, size_t size);

@@ -119,7 +119,10 @@ struct edata_s {
 	uint8_t look : 6;  /* slab: its bin's `look` if this pass has seen it (arena/holes.h) */
 	/* in a page cache: its LRU list; slab: a list of its bin; spare: their list; or of hpa/hsec */
 	ql_t link;
-	ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
+	union {
+		ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */
+		edata_t *below;  /* hot: the next one of its stack (extent/pac_hot.h); NULL: the last */
+	};
 	/* sampled: one record per region of a slab, or one for a large allocation */
 	sample_rec_t *recs;
 	uint64_t *bits; /* slab: one bit per region, set if the region is free; may be inline_bits */

@@ -12,8 +12,12 @@
 #include "os/witness.h"
 #include "util/bits.h"
 
-/* Blocks that a call of edata_cache_tick() looks at. */
-#define EDATA_BLOCKS_A_TICK 64u
+/*
+ * Blocks that a call of edata_cache_tick() looks at: it gives back 1 MiB at most under the lock,
+ * which takes a fraction of a millisecond.
+ */
+#define EDATA_BLOCKS_A_TICK 16u
+#define EDATA_PER_PAGE (PAGE / EDATA_ALIGN)
 
 void
 edata_cache_init(edata_cache_t *c, base_t *base, unsigned arena_ind) {
@@ -68,6 +72,16 @@ edata_block_pages(edata_block_t *b, unsigned *n) {
 	return (char *)from;
 }
 
+/* Makes the descriptors of a page spare. */
+static void
+edata_spare_page_locked(edata_cache_t *c, char *page) {
+	for (size_t at = PAGE; at > 0; at -= EDATA_ALIGN) {
+		edata_t *e = (edata_t *)(void *)(page + at - EDATA_ALIGN);
+		__atomic_store_n(&e->arena_ind, c->arena_ind, MO_RELAXED);
+		edata_spare_locked(c, e);
+	}
+}
+
 /* Makes the descriptors of a page that was given back spare again. There is one (npurged). */
 static void
 edata_refill_locked(edata_cache_t *c) {
@@ -82,11 +96,7 @@ edata_refill_locked(edata_cache_t *c) {
 	b->purged &= b->purged - 1;
 	c->npurged--;
 	base_touched(c->base, PAGE);
-	for (size_t at = PAGE; at > 0; at -= EDATA_ALIGN) {
-		edata_t *e = (edata_t *)(void *)(page + at - EDATA_ALIGN);
-		__atomic_store_n(&e->arena_ind, c->arena_ind, MO_RELAXED);
-		edata_spare_locked(c, e);
-	}
+	edata_spare_page_locked(c, page);
 }
 
 /* Takes a spare descriptor, or one of the newest block that is not made yet; NULL: neither. */
@@ -168,65 +178,38 @@ edata_page_is_spare(const char *page) {
 	return true;
 }
 
-/* Takes the descriptors of a page, which are all spare, from the list; is_back: puts them back. */
+/* Gives n pages of a block, with spare descriptors only, back; first: the first one's number. */
 static void
-edata_page_unlist_locked(edata_cache_t *c, char *page, bool is_back) {
-	for (size_t at = 0; at < PAGE; at += EDATA_ALIGN) {
-		edata_t *e = (edata_t *)(void *)(page + at);
-		if (is_back) {
-			edata_spare_locked(c, e);
-		} else {
-			ql_remove(&e->link);
-			atomic_fetch_sub_zu(&c->count, 1, MO_RELAXED);
-		}
+edata_run_purge_locked(edata_cache_t *c, edata_block_t *b, char *run, unsigned first, unsigned n) {
+	size_t bytes = (size_t)n << LG_PAGE;
+	for (size_t at = 0; at < bytes; at += EDATA_ALIGN) {
+		ql_remove(&((edata_t *)(void *)(run + at))->link);
 	}
-}
-
-/*
- * Takes the descriptors of pages of the block that are all spare out of the list, at most
- * c->excess. Returns one bit for each page.
- */
-static uint32_t
-edata_block_take_locked(edata_cache_t *c, edata_block_t *b) {
-	unsigned n, per_page = (unsigned)(PAGE / EDATA_ALIGN);
-	char *first = edata_block_pages(b, &n);
-	uint32_t taken = 0;
-	for (unsigned i = 0; i < n && c->excess >= per_page; i++) {
-		char *page = first + ((size_t)i << LG_PAGE);
-		if (((b->purged >> i) & 1) == 0 && edata_page_is_spare(page)) {
-			edata_page_unlist_locked(c, page, false);
-			c->excess -= per_page;
-			taken |= (uint32_t)1 << i;
-		}
-	}
-	return taken;
-}
-
-/* Gives back what it can of a block, without the lock during the system calls. */
-static void
-edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
-	uint32_t taken = edata_block_take_locked(c, b), gone = 0;
-	unsigned n;
-	char *first = edata_block_pages(b, &n);
-	if (taken == 0) {
+	atomic_fetch_sub_zu(&c->count, bytes / EDATA_ALIGN, MO_RELAXED);
+	c->excess -= bytes / EDATA_ALIGN;
+	if (base_purge(c->base, run, bytes) == 0) {
+		b->purged |= (((uint32_t)1 << n) - 1) << first;
+		c->npurged += n;
 		return;
 	}
-	mutex_unlock(&c->mtx);
-	for (unsigned i = 0, len; i < n; i += len) {
-		for (len = 0; i + len < n && ((taken >> (i + len)) & 1) != 0; len++) {}
-		char *run = first + ((size_t)i << LG_PAGE);
-		if (len > 0 && base_purge(c->base, run, (size_t)len << LG_PAGE) == 0) {
-			gone |= (((uint32_t)1 << len) - 1) << i;
-		}
-		len += len == 0;
-	}
-	mutex_lock(&c->mtx);
-	b->purged |= gone;
-	c->npurged += (size_t)__builtin_popcount(gone);
-	c->is_kept = gone != taken;
+	c->is_kept = true;
 	for (unsigned i = 0; i < n; i++) {
-		if (((taken & ~gone) >> i & 1) != 0) {
-			edata_page_unlist_locked(c, first + ((size_t)i << LG_PAGE), true);
+		edata_spare_page_locked(c, run + ((size_t)i << LG_PAGE));
+	}
+}
+
+/* Gives pages of a block back, run by run, for at most c->excess descriptors. */
+static void
+edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
+	unsigned n, len;
+	char *first = edata_block_pages(b, &n);
+	for (unsigned i = 0; i < n && !c->is_kept; i += len + 1) {
+		char *run = first + ((size_t)i << LG_PAGE);
+		for (len = 0; i + len < n && (len + 1) * EDATA_PER_PAGE <= c->excess
+		    && (b->purged >> (i + len) & 1) == 0
+		    && edata_page_is_spare(run + ((size_t)len << LG_PAGE)); len++) {}
+		if (len > 0) {
+			edata_run_purge_locked(c, b, run, i, len);
 		}
 	}
 }
@@ -234,13 +217,10 @@ edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
 /* Goes on with the pass for nblocks blocks; ends it without block or excess, or at a refusal. */
 static void
 edata_pass_locked(edata_cache_t *c, size_t nblocks) {
-	c->is_passing = true;
 	for (; c->at != NULL && nblocks > 0; nblocks--) {
-		edata_block_t *b = c->at;
-		edata_block_purge_locked(c, b);
-		c->at = c->excess == 0 || c->is_kept ? NULL : b->next;
+		edata_block_purge_locked(c, c->at);
+		c->at = c->excess == 0 || c->is_kept ? NULL : c->at->next;
 	}
-	c->is_passing = false;
 }
 
 /* Begins a pass that gives back the pages of at most `excess` spare descriptors. */
@@ -256,19 +236,17 @@ edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period) {
 		return;
 	}
 	mutex_lock(&c->mtx);
-	if (!c->is_passing) {
-		if (c->at == NULL) {
-			edata_pass_begin_locked(c, c->least > EDATA_KEPT ? c->least - EDATA_KEPT : 0);
-		}
-		/* The heap may have grown since the pass began. */
-		size_t count = atomic_load_zu(&c->count, MO_RELAXED);
-		c->excess = min_zu(c->excess, count > EDATA_KEPT ? count - EDATA_KEPT : 0);
-		edata_pass_locked(c, EDATA_BLOCKS_A_TICK);
-		if (c->at == NULL) {
-			c->least = atomic_load_zu(&c->count, MO_RELAXED);
-			c->stuck = c->excess >= PAGE / EDATA_ALIGN ? c->least : 0;
-			atomic_store_u64(&c->due, now + period, MO_RELAXED);
-		}
+	if (c->at == NULL) {
+		edata_pass_begin_locked(c, c->least > EDATA_KEPT ? c->least - EDATA_KEPT : 0);
+	}
+	/* The heap may have grown since the pass began. */
+	size_t count = atomic_load_zu(&c->count, MO_RELAXED);
+	c->excess = min_zu(c->excess, count > EDATA_KEPT ? count - EDATA_KEPT : 0);
+	edata_pass_locked(c, EDATA_BLOCKS_A_TICK);
+	if (c->at == NULL) {
+		c->least = atomic_load_zu(&c->count, MO_RELAXED);
+		c->stuck = c->excess >= EDATA_PER_PAGE ? c->least : 0;
+		atomic_store_u64(&c->due, now + period, MO_RELAXED);
 	}
 	mutex_unlock(&c->mtx);
 }
@@ -279,7 +257,7 @@ edata_cache_ns_until(edata_cache_t *c, uint64_t now) {
 	size_t count = atomic_load_zu(&c->count, MO_RELAXED);
 	uint64_t due = atomic_load_u64(&c->due, MO_RELAXED);
 	bool has_work = c->at != NULL
-	    || (count >= EDATA_KEPT + PAGE / EDATA_ALIGN && count != c->stuck && !c->is_kept);
+	    || (count >= EDATA_KEPT + EDATA_PER_PAGE && count != c->stuck && !c->is_kept);
 	mutex_unlock(&c->mtx);
 	return !has_work ? UINT64_MAX : due > now ? due - now : 0;
 }
@@ -287,9 +265,7 @@ edata_cache_ns_until(edata_cache_t *c, uint64_t now) {
 void
 edata_cache_purge(edata_cache_t *c) {
 	mutex_lock(&c->mtx);
-	if (!c->is_passing) {
-		edata_pass_begin_locked(c, atomic_load_zu(&c->count, MO_RELAXED));
-		edata_pass_locked(c, SIZE_MAX);
-	}
+	edata_pass_begin_locked(c, atomic_load_zu(&c->count, MO_RELAXED));
+	edata_pass_locked(c, SIZE_MAX);
 	mutex_unlock(&c->mtx);
 }

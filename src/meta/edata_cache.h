@@ -40,7 +40,6 @@ typedef struct edata_cache_s {
 	/* Spare ones that the last pass left because their pages have others too; 0: it left none. */
 	size_t stuck;
 	edata_block_t *at;     /* the block at which that pass goes on; NULL: none is under way */
-	bool is_passing;       /* a thread works on that pass */
 	bool is_kept;          /* base_purge() refused a page (also ENOTSUP): never tried again */
 	/* When edata_cache_tick() has something to do next, monotonic ns; 0: at the next call. */
 	atomic_u64_t due;
@@ -62,7 +61,7 @@ void edata_cache_put(edata_cache_t *c, edata_t *e);
 
 /*
  * Gives pages of spare descriptors back to the system: as many as were spare above EDATA_KEPT
- * during all of the last `period` ns, at most 4 MiB a call. Returns at once if nothing is due. now:
+ * during all of the last `period` ns, at most 1 MiB a call. Returns at once if nothing is due. now:
  * monotonic ns.
  */
 void edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period);
@@ -71,7 +70,7 @@ void edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period);
  * unless more descriptors become spare.
  */
 uint64_t edata_cache_ns_until(edata_cache_t *c, uint64_t now);
-/* Gives back all pages with spare descriptors only, unless another thread is at it or is_kept. */
+/* Gives back all pages with spare descriptors only, unless is_kept. */
 void edata_cache_purge(edata_cache_t *c);
 
 /* The newest block; the others follow by next. NULL: none was made. */

@@ -21,10 +21,15 @@ szind_t emap_ncacheable;
 emap_window_t emap_window = {.from = (uintptr_t)1 << 63};
 LARGE_BSS emap_bits_t emap_window_bits[EMAP_WINDOW_LEAVES];
 
-/* A leaf outside of the window: the elements of 1 GiB of address space, then the bits about it. */
+/* Words about huge slabs for the address space of a leaf. */
+#define EMAP_LEAF_WORDS ((size_t)1 << (EMAP_LG_LEAF - EMAP_LG_HUGE))
+static LARGE_BSS atomic_p_t emap_window_words[EMAP_WINDOW_LEAVES * EMAP_LEAF_WORDS];
+
+/* A leaf outside of the window: elements of 1 GiB of address space, then what is known of it. */
 typedef struct {
 	atomic_u64_t elems[EMAP_LEAF_ENTRIES];
 	emap_bits_t bits;
+	atomic_p_t words[EMAP_LEAF_WORDS]; /* see emap_huge_word() */
 } emap_leaf_t;
 
 static struct {
@@ -240,6 +245,17 @@ emap_set_huge(const void *ptr, bool is_huge) {
 	uint64_t old = is_huge ? atomic_fetch_or_u64(word, bit, MO_RELAXED)
 	    : atomic_fetch_and_u64(word, ~bit, MO_RELAXED);
 	return (old & bit) != 0;
+}
+
+atomic_p_t *
+emap_huge_word(const void *ptr) {
+	size_t i = ((uintptr_t)ptr - emap_window.from) >> EMAP_LG_HUGE;
+	if (likely(i < ARRAY_LEN(emap_window_words))) {
+		return &emap_window_words[i];
+	}
+	emap_bits_t *bits = emap_bits_outside(ptr);
+	return bits == NULL ? NULL
+	    : &container_of(bits, emap_leaf_t, bits)->words[i % EMAP_LEAF_WORDS];
 }
 
 size_t

@@ -285,6 +285,12 @@ emap_is_huge(const void *ptr) {
  */
 bool emap_set_huge(const void *ptr, bool is_huge);
 
+/*
+ * The word that the map has for the 2 MiB of address space around ptr: the huge slab there (hpa/,
+ * an hslab_t), or NULL. The result is NULL if nothing in its GiB was ever mapped.
+ */
+atomic_p_t *emap_huge_word(const void *ptr);
+
 /* Bytes of the page map that are in use: touched pages of leaves. */
 size_t emap_bytes(void);
 

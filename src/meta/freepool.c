@@ -20,8 +20,8 @@
 static struct {
 	mutex_t mtx;
 	meta_piece_t *freed[META_NCLASSES(META_LG_MAX)];
-	size_t in_use; /* bytes, see meta_in_use() */
-	size_t mapped; /* bytes, see meta_mapped() */
+	atomic_zu_t in_use; /* bytes, see meta_in_use(); written under mtx, as mapped */
+	atomic_zu_t mapped; /* bytes, see meta_mapped() */
 } meta;
 
 void
@@ -41,8 +41,8 @@ meta_alloc_pages(size_t bytes) {
 	void *p = pages_map(NULL, bytes, PAGE, &commit);
 	if (p != NULL) {
 		mutex_lock(&meta.mtx);
-		meta.in_use += bytes;
-		meta.mapped += bytes;
+		atomic_add_nonatomic_zu(&meta.in_use, bytes);
+		atomic_add_nonatomic_zu(&meta.mapped, bytes);
 		mutex_unlock(&meta.mtx);
 	}
 	return p;
@@ -64,14 +64,14 @@ meta_alloc(size_t size) {
 	meta_piece_t *p = meta.freed[c];
 	if (p != NULL) {
 		meta.freed[c] = p->next;
-		meta.in_use += bytes;
+		atomic_add_nonatomic_zu(&meta.in_use, bytes);
 		mutex_unlock(&meta.mtx);
 		memset(p, 0, bytes);
 		return p;
 	}
 	void *fresh = base_alloc(base_b0(), bytes, bytes >= CACHELINE ? CACHELINE : 16);
 	if (fresh != NULL) {
-		meta.in_use += bytes;
+		atomic_add_nonatomic_zu(&meta.in_use, bytes);
 	}
 	mutex_unlock(&meta.mtx);
 	return fresh;
@@ -84,8 +84,8 @@ meta_free(void *ptr, size_t size) {
 	}
 	size_t bytes = meta_good_size(size);
 	mutex_lock(&meta.mtx);
-	assert(meta.in_use >= bytes);
-	meta.in_use -= bytes;
+	assert(meta_in_use() >= bytes);
+	atomic_add_nonatomic_zu(&meta.in_use, 0 - bytes);
 	if (bytes <= ((size_t)1 << META_LG_MAX)) {
 		meta_piece_t *p = ptr;
 		unsigned c = meta_class(size);
@@ -93,7 +93,7 @@ meta_free(void *ptr, size_t size) {
 		meta.freed[c] = p;
 		ptr = NULL;
 	} else {
-		meta.mapped -= bytes;
+		atomic_add_nonatomic_zu(&meta.mapped, 0 - bytes);
 	}
 	mutex_unlock(&meta.mtx);
 	if (ptr != NULL) {
@@ -103,16 +103,10 @@ meta_free(void *ptr, size_t size) {
 
 size_t
 meta_in_use(void) {
-	mutex_lock(&meta.mtx);
-	size_t n = meta.in_use;
-	mutex_unlock(&meta.mtx);
-	return n;
+	return atomic_load_zu(&meta.in_use, MO_RELAXED);
 }
 
 size_t
 meta_mapped(void) {
-	mutex_lock(&meta.mtx);
-	size_t n = meta.mapped;
-	mutex_unlock(&meta.mtx);
-	return n;
+	return atomic_load_zu(&meta.mapped, MO_RELAXED);
 }

@@ -1,12 +1,12 @@
 /*
  * Memory for the allocator's own structures that is freed and reused; base never takes memory back.
- * Used for thread caches and tsds, bitmaps of large slabs, stocks, stacks of hot extents, buffers
- * of statistics and of dumps, and what of the profiler does not lie in the region (meta/region.h).
+ * Used for thread caches and tsds, bitmaps of large slabs, stocks, buffers of statistics and of
+ * dumps, and what of the profiler does not lie in the region (meta/region.h).
  * Sizes up to 32 KiB are rounded to a power of two or one and a half times that, and freed pieces
  * are kept in one list per class; larger pieces are mapped and unmapped. The caller remembers the
  * size. One lock for all, taken inside the gate (os/gate.h: fork waits meanwhile) or at boot; below
- * it only base's lock is taken. Called by thread/, arena/, pac_hot.c, recs.c, the profiler and the
- * statistics (stats.c, ctl/).
+ * it only base's lock is taken. Called by thread/, arena/, recs.c, the profiler and the statistics
+ * (stats.c, ctl/).
  */
 #ifndef META_FREEPOOL_H
 #define META_FREEPOOL_H

@@ -45,8 +45,8 @@ static struct {
 	atomic_p_t root; /* an image_root_t; NULL: there is no part yet */
 	char *cursor;  /* first byte of the newest part that was not handed out */
 	char *end;     /* the first address behind the newest part */
-	size_t in_use; /* bytes handed out and not freed */
-	size_t mapped; /* bytes of all parts */
+	atomic_zu_t in_use; /* bytes handed out and not freed; written under mtx, as mapped */
+	atomic_zu_t mapped; /* bytes of all parts */
 	size_t box_bytes;  /* 0: the parts are private memory */
 	char *tail;        /* the mapped rest of the box, which is no part yet; NULL: none */
 	size_t tail_bytes;
@@ -90,7 +90,7 @@ part_add_locked(image_root_t *root, char *at, size_t bytes, size_t head) {
 	__atomic_store_n(&root->nparts, root->nparts + 1, MO_RELEASE);
 	region.cursor = at + head;
 	region.end = at + bytes;
-	region.mapped += bytes;
+	atomic_add_nonatomic_zu(&region.mapped, bytes);
 }
 
 /* Makes the rest of the box a part, if it has room for `least` bytes besides BOX_LAST. */
@@ -113,7 +113,7 @@ part_try_new_locked(size_t size) {
 		return part_try_tail_locked(size + CACHELINE + sizeof(image_head_t));
 	}
 	size_t least = size + CACHELINE + (root == NULL ? sizeof(*root) : sizeof(image_head_t));
-	size_t wanted = root == NULL ? PART_FIRST : min_zu(region.mapped, PART_MAX);
+	size_t wanted = root == NULL ? PART_FIRST : min_zu(region_mapped(), PART_MAX);
 	size_t bytes = PAGE_CEILING(max_zu(least, wanted));
 	bool commit = true;
 	if (root != NULL && root->nparts == IMAGE_PARTS) {
@@ -189,7 +189,7 @@ piece_take_locked(size_t bytes, bool is_last, bool *is_fresh) {
 		p = part_carve_locked(bytes, is_last);
 		p = p != NULL || !part_try_new_locked(bytes) ? p : part_carve_locked(bytes, is_last);
 	}
-	region.in_use += p == NULL ? 0 : bytes;
+	atomic_add_nonatomic_zu(&region.in_use, p == NULL ? 0 : bytes);
 	return p;
 }
 
@@ -226,8 +226,8 @@ region_free(void *ptr, size_t size) {
 	uint64_t *mark = (uint64_t *)ptr + 1;
 	__atomic_store_n(mark, 0, MO_RELAXED);
 	mutex_lock(&region.mtx);
-	assert(region.in_use >= bytes);
-	region.in_use -= bytes;
+	assert(region_in_use() >= bytes);
+	atomic_add_nonatomic_zu(&region.in_use, 0 - bytes);
 	meta_piece_t *p = ptr;
 	__atomic_store_n(&p->next, region.freed[meta_class(bytes)], MO_RELEASE); /* after the mark */
 	region.freed[meta_class(bytes)] = p;
@@ -334,7 +334,7 @@ parts_trim(image_root_t *root, size_t box_bytes) {
 	uint64_t room = last->offset < box_bytes ? box_bytes - last->offset : 0;
 	if (last->bytes > room && last->used + BOX_LAST <= room
 	    && pages_unmap(part + room, last->bytes - room) == 0) {
-		region.mapped -= last->bytes - room;
+		atomic_add_nonatomic_zu(&region.mapped, room - last->bytes);
 		last->bytes = room;
 		((image_head_t *)part)->bytes = room;
 		region.end = part + room;
@@ -520,10 +520,7 @@ region_postfork_child(void) {
 
 size_t
 region_in_use(void) {
-	mutex_lock(&region.mtx);
-	size_t n = region.in_use;
-	mutex_unlock(&region.mtx);
-	return n;
+	return atomic_load_zu(&region.in_use, MO_RELAXED);
 }
 
 size_t
@@ -538,8 +535,5 @@ region_resident(void) {
 
 size_t
 region_mapped(void) {
-	mutex_lock(&region.mtx);
-	size_t n = region.mapped;
-	mutex_unlock(&region.mtx);
-	return n;
+	return atomic_load_zu(&region.mapped, MO_RELAXED);
 }

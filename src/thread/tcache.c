@@ -8,9 +8,9 @@
  * requests (pops) until the slow path takes a sample or tests whether a heartbeat is due; to fold
  * the countdown is to add the requests that it has counted to the counters. Upkeep sets `empty`,
  * where pops stop, to the middle of the stack as a mark; the slow path of a pop removes it. If it
- * is still there at the next upkeep, the objects below it were not used. A bin is closed (or shut)
- * while a look is due (tcache.h); but bin_close() frees slots, tcache_close_above() sets limits to
- * 0, and recall_close() keeps the pops and pushes of a signal handler off.
+ * is still there at the next upkeep, the objects below it were not used. bin_close() frees slots,
+ * tcache_close_above() sets limits to 0, and recall_close() keeps the pops and pushes of a signal
+ * handler off.
  *
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it (but for
@@ -70,9 +70,8 @@ bin_shard(const tsd_t *tsd, unsigned slot) {
 static void
 bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 	assert(b->head >= c->slots && b->head <= bin_bottom(c));
-	assert((b->full == c->slots || config_hardening) && b->empty >= b->head
-	    && b->empty <= bin_bottom(c));
-	assert(c->is_marked || b->empty == bin_bottom(c) || (config_hardening && b->empty == b->head));
+	assert(b->full == c->slots && b->empty >= b->head && b->empty <= bin_bottom(c));
+	assert(c->is_marked || b->empty == bin_bottom(c));
 	assert((c->nslots == 0) == (c->slots == NULL));
 	assert(b->countdown <= c->window);
 }
@@ -100,7 +99,7 @@ bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
 	assert(w > 0);
 	c->window = (uint32_t)w;
 	b->countdown = (uint32_t)w;
-	c->to_look = config_hardening && size < SC_LARGE_MINCLASS ? TCACHE_LOOK_TRIES : 0;
+	c->must_look = config_hardening && size < SC_LARGE_MINCLASS;
 }
 
 /*
@@ -295,14 +294,6 @@ tcache_uncount_fast(tcache_t *tc, size_t usize) {
 
 /* ------------------------------------------------------------------ stacks */
 
-/*
- * Whether a look has closed the bin for pops (bin_close_again), and there was no upkeep since then.
- */
-static bool
-bin_is_shut(const cache_bin_t *b, const tcache_cold_t *c) {
-	return config_hardening && !c->is_marked && b->empty != bin_bottom(c);
-}
-
 /* Moves the mark to the bottom, so that the whole stack can be popped. */
 static void
 bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
@@ -310,17 +301,19 @@ bin_unmark(cache_bin_t *b, tcache_cold_t *c) {
 	c->is_marked = false;
 }
 
-/* Moves the content to a new stack of nslots pointers; no mark. Without memory nothing changes. */
+/*
+ * Moves the content to a new stack of nslots pointers, or none if nslots is 0; no mark. Without
+ * memory nothing changes.
+ */
 static void
 bin_resize(cache_bin_t *b, tcache_cold_t *c, unsigned nslots) {
-	assert(nslots > 0 && nslots <= UINT16_MAX);
 	unsigned n = bin_ncached(b, c);
-	assert(nslots >= n && nslots > 0 && nslots <= UINT16_MAX);
-	void **slots = meta_alloc(nslots * sizeof(void *));
-	if (slots == NULL) {
+	assert(nslots >= n && nslots <= UINT16_MAX);
+	void **slots = nslots == 0 ? NULL : meta_alloc(nslots * sizeof(void *));
+	if (slots == NULL && nslots != 0) {
 		return;
 	}
-	void **head = slots + nslots - n;
+	void **head = nslots == 0 ? NULL : slots + nslots - n;
 	if (n > 0) {
 		memcpy(head, b->head, n * sizeof(void *));
 	}
@@ -367,6 +360,15 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 		tc->granted_large += after - before;
 		tc->granted_map = after != 0 ? tc->granted_map | bit : tc->granted_map & ~bit;
 	}
+}
+
+/* bin_resize() of a bin that has a grant before or after; counts the change. */
+static void
+bin_regrant(tcache_t *tc, unsigned slot, unsigned nslots) {
+	tcache_cold_t *c = &tc->cold[slot];
+	size_t before = bin_granted(c, slot);
+	bin_resize(&tc->bins[slot], c, nslots);
+	grants_change(tc, slot, before, bin_granted(c, slot));
 }
 
 /*
@@ -429,9 +431,7 @@ bin_try_grow(tcache_t *tc, unsigned slot, size_t next) {
 	if (next <= now + now / 8 || !grants_suit(tc, slot)) {
 		return false;
 	}
-	size_t before = bin_granted(c, slot);
-	bin_resize(b, c, (unsigned)next);
-	grants_change(tc, slot, before, bin_granted(c, slot));
+	bin_regrant(tc, slot, (unsigned)next);
 	return b->head != b->full;
 }
 
@@ -479,15 +479,12 @@ bin_try_grant_batch(tcache_t *tc, unsigned slot) {
  */
 static void
 bin_ungrant(tcache_t *tc, unsigned slot) {
-	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	size_t before = bin_granted(c, slot);
 	unsigned first = c->max == 0 ? 1 : TCACHE_NSLOTS_FIRST;
-	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(b, c)), first);
+	unsigned least = (unsigned)max_zu(max_zu(c->max, bin_ncached(&tc->bins[slot], c)), first);
 	c->is_swinging = false;
 	if (c->nslots > least) {
-		bin_resize(b, c, (unsigned)max_zu(c->nslots / 2, least));
-		grants_change(tc, slot, before, bin_granted(c, slot));
+		bin_regrant(tc, slot, (unsigned)max_zu(c->nslots / 2, least));
 	}
 }
 
@@ -496,10 +493,8 @@ static void
 slot_free_objects(unsigned slot, void **objs, unsigned n, bool is_stowed) {
 	if (!slot_is_small(slot)) {
 		arena_large_flush(objs, n);
-	} else if (is_stowed) {
-		arena_small_stow(slot - 1, objs, n);
 	} else {
-		arena_small_flush(slot - 1, objs, n);
+		arena_small_return(slot - 1, objs, n, is_stowed);
 	}
 }
 
@@ -735,40 +730,19 @@ bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	}
 }
 
-/*
- * Closes the bin while a look is due (see tcache_try_look), so that the next free takes the slow
- * path. For TCACHE_LOOK_TRIES requests pops take the slow path too, because otherwise the fast path
- * could pop one object and push another without reaching `full`. After these requests a push takes
- * the slow path only when the head is at `full`.
- */
+/* A look (tcache.h) at the object that was freed last, if there is one and a look is due. */
 static void
-bin_close_again(cache_bin_t *b, tcache_cold_t *c, bool was_closed) {
-	if (c->to_look > 0) {
-		c->to_look--;
-		b->empty = b->head;
-		c->is_marked = false; /* the bin was used: upkeep has nothing to flush */
-		was_closed = true;
+bin_look(tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
+	void *obj;
+	if (!c->must_look || !cache_bin_try_take(b, &obj)) {
+		return;
 	}
-	if (was_closed) {
-		b->full = b->head;
+	c->must_look = false;
+	if (quarantine_try_add(tsd, emap_edata(obj), obj, b->size)) {
+		tsd->flushed += b->size;
+	} else {
+		cache_bin_try_push(b, obj);
 	}
-}
-
-bool
-tcache_is_closed(const tcache_t *tc, unsigned slot) {
-	return config_hardening && slot < tc->nslots && tc->bins[slot].full != tc->cold[slot].slots;
-}
-
-bool
-tcache_try_look(tcache_t *tc, unsigned slot) {
-	if (!tcache_is_closed(tc, slot)) {
-		return false;
-	}
-	tcache_cold_t *c = &tc->cold[slot];
-	tc->bins[slot].full = c->slots;
-	bin_unmark(&tc->bins[slot], c);
-	c->to_look = 0;
-	return true;
 }
 
 /*
@@ -792,12 +766,10 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	/* A fill may move the head past the place where the bin is closed, so it is opened first. */
-	bool was_closed = tcache_is_closed(tc, slot);
-	if (was_closed) {
-		b->full = c->slots;
+	if (config_hardening && tc->is_auto) {
+		bin_look(tsd, b, c);
 	}
-	if (b->head == b->empty && (c->is_marked || bin_is_shut(b, c))) {
+	if (b->head == b->empty && c->is_marked) {
 		bin_unmark(b, c);
 	}
 	if (b->head == b->empty) {
@@ -806,9 +778,6 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	void *obj;
 	if (!cache_bin_try_take(b, &obj)) {
 		obj = slot_fetch_one(tsd, tc, from, slot);
-	}
-	if (config_hardening && tc->is_auto && c->nslots > 0) {
-		bin_close_again(b, c, was_closed);
 	}
 	if (unlikely(obj == NULL)) {
 		tcache_uncount(tsd, tc, slot);
@@ -853,9 +822,6 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
 	assert(slot > 0 && slot < tc->nslots);
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	if (config_hardening) {
-		tcache_try_look(tc, slot); /* opens the bin; this object is not put into quarantine */
-	}
 	if (b->head == b->full && c->nslots < c->max) {
 		bin_grow_next(b, c);
 	}
@@ -899,24 +865,13 @@ bin_is_mark_young(const tcache_cold_t *c, uint16_t now) {
 	return c->nslots > c->max && (uint16_t)(now - c->marked_at) < 2;
 }
 
-/* Frees the stack and grant of an empty bin of limit 0. (tcache_is_closed() is about a look.) */
+/* Frees the stack and grant of an empty bin of limit 0. */
 static void
 bin_close(tcache_t *tc, unsigned slot) {
-	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	size_t before = bin_granted(c, slot);
-	assert(c->max == 0 && bin_ncached(b, c) == 0);
-	void *open = recall_close(tls_get());
-	meta_free(c->slots, c->nslots * sizeof(void *));
-	__atomic_store_n(&c->nslots, 0, MO_RELAXED);
-	__atomic_store_n(&c->slots, NULL, MO_RELAXED);
-	cache_bin_set_head(b, NULL);
-	b->full = NULL;
-	bin_unmark(b, c);
-	recall_open(tls_get(), open);
+	assert(c->max == 0 && bin_ncached(&tc->bins[slot], c) == 0);
+	bin_regrant(tc, slot, 0);
 	c->is_swinging = false;
-	grants_change(tc, slot, before, 0);
-	bin_check(b, c);
 }
 
 void
@@ -924,8 +879,7 @@ tcache_return_grants(tsd_t *tsd, tcache_t *tc) {
 	tsd_assert_own(tsd);
 	for (unsigned s = 1; s < tc->nslots && tc->granted != 0; s++) {
 		tcache_cold_t *c = &tc->cold[s];
-		size_t granted = bin_granted(c, s);
-		if (granted == 0) {
+		if (bin_granted(c, s) == 0) {
 			continue;
 		}
 		unsigned n = bin_ncached(&tc->bins[s], c);
@@ -933,8 +887,7 @@ tcache_return_grants(tsd_t *tsd, tcache_t *tc) {
 		if (c->max == 0) {
 			bin_close(tc, s);
 		} else {
-			bin_resize(&tc->bins[s], c, c->max);
-			grants_change(tc, s, granted, bin_granted(c, s));
+			bin_regrant(tc, s, c->max);
 			c->is_swinging = false;
 		}
 	}
@@ -973,16 +926,12 @@ bin_yield(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 
 /*
  * Sets the mark to the middle of the stack for the next turn. A single object is marked only in a
- * bin whose limit is 0. A bin that a look has closed stays closed: its mark is at the head.
+ * bin whose limit is 0.
  */
 static void
 bin_mark(cache_bin_t *b, tcache_cold_t *c) {
 	unsigned n = bin_ncached(b, c);
 	bool is_granted_only = c->max == 0;
-	if (bin_is_shut(b, c)) {
-		c->is_marked = true;
-		return;
-	}
 	bin_unmark(b, c);
 	if (n > !is_granted_only) {
 		b->empty = b->head + (is_granted_only ? n / 2 : (n + 1) / 2);

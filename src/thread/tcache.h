@@ -16,6 +16,11 @@
  * through the bins one by one. If nothing in the older half of a stack (towards its bottom) was
  * used since the bin's last turn, it flushes three quarters of this half, and takes grants back.
  *
+ * The look is a check of a few freed objects, in hardened builds (--enable-opt-safety-checks): once
+ * in each countdown (about every 64 KiB of a small class) the next pop that takes the slow path
+ * puts the object which was freed last, if the bin of a thread's own cache has one, into the
+ * quarantine, which zeroes its bytes and checks them when it leaves.
+ *
  * Only the owner uses a cache, without a lock: the thread, or for an explicit one the thread that
  * names it, where the program sees to it that no two do at the same time. There are two exceptions:
  * another thread may take what the cache of an idle thread holds, in a way for which the owner
@@ -54,7 +59,7 @@ typedef struct tcache_cold_s {
 	/* the bin was full and later empty, and upkeep has found no unused objects since then */
 	bool is_swinging : 1;
 	bool is_fixed : 1;    /* a call or the thread's maximum has set `max`: nothing is granted */
-	uint8_t to_look;      /* hardened builds: requests that a look still sends to the slow path */
+	bool must_look : 1;   /* hardened builds, a small class: a look is due */
 } tcache_cold_t;
 
 typedef struct tcache_s {
@@ -189,20 +194,6 @@ bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
  * by peak_reset().
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
-
-/*
- * The look: a check of a few freed objects, in hardened builds (--enable-opt-safety-checks). At the
- * start of each countdown (about every 64 KiB of a small class) the bin of a thread's own cache is
- * closed: pops and pushes take the slow path until an object of the class is freed. That object
- * enters the quarantine, which zeroes its bytes and checks them when it leaves. If there is no free
- * during TCACHE_LOOK_TRIES requests (to_look), pops take the fast path again, and a push takes the
- * slow path only if as many objects were pushed as popped since. tcache_try_look() opens the bin at
- * a free; true: the bin was closed, and the caller puts the object into the quarantine.
- */
-#define TCACHE_LOOK_TRIES 16u
-bool tcache_try_look(tcache_t *tc, unsigned slot);
-/* Whether the bin is closed. */
-bool tcache_is_closed(const tcache_t *tc, unsigned slot);
 
 /* Whether the bin holds the small object ptr; walks the stack. Only the owner may call it. */
 bool tcache_has(const tcache_t *tc, unsigned slot, const void *ptr);

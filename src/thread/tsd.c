@@ -271,14 +271,14 @@ tsd_move(tsd_t *tsd, arena_t *to) {
 		tcache_rebind(tsd->tcache, to);
 	}
 	tsd->arena = to;
-	arenas_unbind(from);
+	vacant_thread_left(from);
 }
 
 void
 tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	arena_t *here = tsd->arena->ind < arenas_percpu_limit() ? arenas_of_cpu() : NULL;
 	if (here != NULL && here != tsd->arena) {
-		arenas_bind(here);
+		vacant_thread_bound(here);
 		tsd_move(tsd, here);
 	}
 }
@@ -290,7 +290,7 @@ tsd_borrow_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	if (likely(mapped - tsd->arena_mapped < VACANT_LENT) || tsd->is_arena_known) {
 		return;
 	}
-	arena_t *to = arenas_try_bind_vacant(tsd->arena);
+	arena_t *to = vacant_try_bind(tsd->arena, arenas_narenas_auto());
 	if (to != NULL) {
 		tsd_move(tsd, to);
 	}
@@ -327,7 +327,7 @@ tsd_give_back(tsd_t *tsd) {
 	if (tc != NULL) {
 		tcache_delete(tsd, tc);
 	}
-	arenas_unbind(tsd->arena);
+	vacant_thread_left(tsd->arena);
 }
 
 static void

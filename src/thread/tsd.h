@@ -72,8 +72,8 @@ tsd_cache(tsd_t *tsd) {
 }
 
 /*
- * Moves the thread and its cache to the arena `to`, which counts the thread already (arenas_bind)
- * and is not its present arena. That one no longer counts it.
+ * Moves the thread and its cache to the arena `to`, which counts the thread already
+ * (vacant_thread_bound) and is not its present arena. That one no longer counts it.
  */
 void tsd_move(tsd_t *tsd, arena_t *to);
 /*

@@ -45,7 +45,7 @@ count_madvise(void *addr, size_t size, int advice) {
 static void
 start(ssize_t dirty_ms) {
 	static unsigned ind = 3500;
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	memset(&sys, 0, sizeof(sys));
 	pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, ind++, dirty_ms, 0, 1);

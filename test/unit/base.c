@@ -1,4 +1,4 @@
-/* meta/base.h over pages of our own: placement, counts, what happens when there are no pages. */
+/* meta/base.h over system calls of our own: placement, counts, what happens without memory. */
 #include "core.h"
 
 #include "meta/base.h"
@@ -15,31 +15,50 @@ static struct {
 	size_t largest;
 } source;
 
+/* Begins at a multiple of PAGE, also where the library's pages are longer than the system's. */
 static void *
-source_map(void *ctx, size_t size) {
-	if (ctx != &source || (size & PAGE_MASK) != 0) {
-		bail_out("map called wrongly");
-	}
+source_map(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
 	source.nmaps++;
 	if ((source.fail_from != 0 && source.nmaps >= source.fail_from)
 	    || (source.most != 0 && size > source.most)) {
-		return NULL;
+		errno = ENOMEM;
+		return MAP_FAILED;
 	}
 	source.mapped += size;
 	source.largest = max_zu(source.largest, size);
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	return p == MAP_FAILED ? NULL : p;
+	char *p = os_hooks_real.mmap(addr, size + PAGE, prot, flags, fd, offset);
+	size_t lead = p == MAP_FAILED ? 0 : align_up((uintptr_t)p, PAGE) - (uintptr_t)p;
+	if (lead != 0) {
+		os_hooks_real.munmap(p, lead);
+	}
+	if (p != MAP_FAILED && lead != PAGE) {
+		os_hooks_real.munmap(p + lead + size, PAGE - lead);
+	}
+	return p == MAP_FAILED ? p : p + lead;
+}
+
+static int
+source_unmap(void *addr, size_t size) {
+	source.mapped -= size;
+	source.nunmaps++;
+	return os_hooks_real.munmap(addr, size);
+}
+
+/* From now on the library's pages come from here. */
+static void
+source_begin(void) {
+	static struct os_hooks_s hooks;
+	memset(&source, 0, sizeof(source));
+	hooks = os_hooks_real;
+	hooks.mmap = source_map;
+	hooks.munmap = source_unmap;
+	os_hooks = &hooks;
 }
 
 static void
-source_unmap(void *ctx, void *addr, size_t size) {
-	(void)ctx;
-	source.mapped -= size;
-	source.nunmaps++;
-	munmap(addr, size);
+source_end(void) {
+	os_hooks = &os_hooks_real;
 }
-
-static const base_pages_t pages = {source_map, source_unmap, &source};
 
 #define N_PIECES 4000
 
@@ -56,7 +75,8 @@ test_pieces(void) {
 	unsigned bad = 0;
 	size_t asked = 0;
 	base_stats_t st;
-	base_t *base = base_new(&pages);
+	source_begin();
+	base_t *base = base_new();
 	ok(base != NULL && source.nmaps == 1, "a base lives in its first block");
 	base_stats_read(base, &st);
 	size_t at_first = st.allocated;
@@ -92,13 +112,14 @@ test_pieces(void) {
 	base_delete(base);
 	is_uint(source.nunmaps, nmaps, "all blocks go back");
 	is_uint(source.mapped, 0, "to the last byte");
+	source_end();
 }
 
 /* Blocks double up to 2 MiB; an odd large piece gets a block that fits. */
 static void
 test_growth(void) {
-	memset(&source, 0, sizeof(source));
-	base_t *base = base_new(&pages);
+	source_begin();
+	base_t *base = base_new();
 	for (size_t total = 0; total < (size_t)24 << 20; total += 4096) {
 		if (base_alloc(base, 4096, 16) == NULL) {
 			fail("out of memory");
@@ -112,6 +133,7 @@ test_growth(void) {
 	memset(p, 1, (size_t)5 << 20);
 	base_delete(base);
 	is_uint(source.mapped, 0, "all given back");
+	source_end();
 }
 
 static struct {
@@ -136,7 +158,7 @@ test_ahead(void) {
 
 	ok(base_ahead(least - 1) == 0 && base_ahead(least) == least >> BASE_LG_AHEAD
 	    && base_ahead(SIZE_MAX) == BASE_AHEAD_MAX, "from a size on, a 64th, 256 KiB at most");
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	base_populate_hook = fake_populate;
 	for (; total < (size_t)32 << 20; total += 128) {
 		bad += wrong_if(base_alloc(base, 128, 128) == NULL);
@@ -153,25 +175,16 @@ test_ahead(void) {
 	ok(st.resident >= st.allocated, "and pages are counted when they are used");
 	base_populate_hook = NULL;
 	base_delete(base);
-	unsigned ncalls = ahead.ncalls;
-	base_populate_hook = fake_populate;
-	base = base_new(&pages);
-	for (total = 0; total < (size_t)8 << 20; total += 4096) {
-		bad += wrong_if(base_alloc(base, 4096, 16) == NULL);
-	}
-	ok(bad == 0 && ahead.ncalls == ncalls, "pages of another source are not populated");
-	base_populate_hook = NULL;
-	base_delete(base);
 }
 
 static void
 test_no_memory(void) {
-	memset(&source, 0, sizeof(source));
+	source_begin();
 	source.fail_from = 1;
-	ok(base_new(&pages) == NULL, "no pages, no base");
-	source.fail_from = 3;
-	base_t *base = base_new(&pages);
-	ok(base != NULL, "a base from the second map");
+	ok(base_new() == NULL, "no pages, no base");
+	source.fail_from = source.nmaps + 2;
+	base_t *base = base_new();
+	ok(base != NULL, "a base from the next map");
 	unsigned n = 0;
 	while (base_alloc(base, 1000, 16) != NULL) {
 		n++;
@@ -192,6 +205,7 @@ test_no_memory(void) {
 	is_uint(n, 1000, "near a limit it goes on in small blocks");
 	base_delete(base);
 	is_uint(source.mapped, 0, "nothing leaks");
+	source_end();
 }
 
 /* With "auto" a base has huge pages only when it has, or is asked for, some MiB of metadata. */
@@ -200,7 +214,7 @@ test_auto_thp(void) {
 	unsigned before = opt_metadata_thp;
 	base_stats_t st;
 	opt_metadata_thp = metadata_thp_auto;
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	for (unsigned i = 0; i < 16; i++) {
 		base_alloc(base, 32768, 64);
 	}
@@ -214,7 +228,7 @@ test_auto_thp(void) {
 	bool has_huge = HUGEPAGE != PAGE && (mode == thp_mode_default || mode == thp_mode_always);
 	ok(!has_huge || st.n_thp > 0, "but some with 4 MiB");
 	base_delete(base);
-	base = base_new(NULL);
+	base = base_new();
 	base_alloc(base, (size_t)3 << 20, 64);
 	base_stats_read(base, &st);
 	ok(!has_huge || st.n_thp > 0, "a first request of 3 MiB has a block of huge pages");

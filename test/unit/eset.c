@@ -129,7 +129,7 @@ static void
 test_order(void) {
 	unsigned bad = 0, last = 0, n = 0;
 	edata_t *e;
-	while ((e = eset_oldest(&set)) != NULL) {
+	while ((e = eset_oldest(&set, true)) != NULL) {
 		bad += wrong_if(!is_in[e - all]) || wrong_if(n > 0 && added_at[e - all] <= last);
 		last = added_at[e - all];
 		is_in[e - all] = false;

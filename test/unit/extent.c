@@ -224,9 +224,9 @@ test_evict(void) {
 	unsigned bad = 0, n = 0;
 	edata_t *e;
 	size_t half = ecache_npages(&dirty) / 2, had = half;
-	ok(ecache_evict(&dirty, ecache_npages(&dirty)) == NULL,
+	ok(ecache_evict(&dirty, ecache_npages(&dirty), true) == NULL,
 	    "no more than the limit: nothing leaves");
-	while ((e = ecache_evict(&dirty, half)) != NULL) {
+	while ((e = ecache_evict(&dirty, half, true)) != NULL) {
 		bad += wrong_if(!is_sound(e, extent_state_active))
 		    || wrong_if(!is_owned_by(e, page_dirty));
 		bad += ecache_npages(&dirty) > had * 2;
@@ -237,7 +237,7 @@ test_evict(void) {
 	ok(ecache_npages(&dirty) <= half && n > 0, "down to half in %u steps", n);
 	is_uint(bad, 0, "all of them sound");
 	is_uint(check_caches(), 0, "and filed right");
-	while ((e = ecache_evict(&dirty, 0)) != NULL) {
+	while ((e = ecache_evict(&dirty, 0, true)) != NULL) {
 		give(e, page_retained);
 		ecache_put(&src, &retained, e);
 	}
@@ -303,7 +303,7 @@ test_grow(void) {
 	ok(ecache_npages(&fresh) * PAGE >= asked, "all of it can be kept");
 	unsigned n = 0;
 	edata_t *e;
-	while ((e = ecache_evict(&fresh, 0)) != NULL) {
+	while ((e = ecache_evict(&fresh, 0, true)) != NULL) {
 		char *addr = e->addr;
 		bad += wrong_if(extent_unmap(&src, e) != 0) || wrong_if(emap_elem(addr) != 0);
 		n++;
@@ -312,21 +312,15 @@ test_grow(void) {
 }
 
 /* No descriptor to be had: nothing is cut, nothing is lost. */
-static void *
-no_pages(void *ctx UNUSED, size_t size UNUSED) {
-	return NULL;
+static bool
+no_metadata(void) {
+	return true;
 }
 
 static void
 test_no_descriptors(void) {
-	static const base_pages_t none = {no_pages, NULL, NULL};
-	base_t *base = src.edata_cache.base;
-	const base_pages_t *saved = base->pages;
-	base->pages = &none;
-	while (base_alloc(base, 128, 16) != NULL) {
-		continue;
-	}
 	static edata_t *spare[20000];
+	base_fault_hook = no_metadata;
 	unsigned n = 0;
 	while (n < 20000 && (spare[n] = edata_cache_get(&src.edata_cache)) != NULL) {
 		n++;
@@ -352,7 +346,7 @@ test_no_descriptors(void) {
 	edata_t *e = ecache_take(&src, &retained, PAGE, want, 64);
 	ok(at == (uintptr_t)region || e == NULL, "two cuts with one descriptor");
 	is_uint(ecache_npages(&retained) + (e != NULL), N_PAGES, "no page is lost");
-	base->pages = saved;
+	base_fault_hook = NULL;
 	while (n > 0) {
 		edata_cache_put(&src.edata_cache, spare[--n]);
 	}
@@ -411,7 +405,7 @@ test_hooks_meanwhile(ecache_t *waste) {
 
 static void
 body(void) {
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	extent_src_init(&src, base, ARENA_IND);
 	ecache_init(&dirty, dirty_classes, extent_state_dirty, "dirty", WITNESS_RANK_EXTENT_DIRTY);
 	ecache_init(&retained, retained_classes, extent_state_retained, "retained",

@@ -60,7 +60,7 @@ hook_open(const char *path, int flags, unsigned mode) {
 static void
 start(void) {
 	static unsigned ind = 3600;
-	base = base_new(NULL);
+	base = base_new();
 	pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, ind++, 10000, 0, 1);
 	memset(&sys, 0, sizeof(sys));
@@ -363,7 +363,7 @@ test_end(void) {
 			memset(p, 1, usize < SC_LARGE_MINCLASS ? canary_room(usize) : usize);
 		}
 		bad += zu(&a->pac.nguard) == 0;
-		(round == 0 ? arena_reset : arena_destroy)(a, NULL);
+		arena_end(a, NULL, round != 0);
 		bad += wrong_if(zu(&a->pac.nguard) != 0) || wrong_if(zu(&a->pac.nactive) != 0);
 	}
 	is_uint(bad, 0, "reset and destroyed with all its guards");

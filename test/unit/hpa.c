@@ -108,6 +108,9 @@ source_get(void *ctx, void **home) {
 	(void)ctx;
 	bool commit = true;
 	char *p = sys.is_dry ? NULL : pages_map(NULL, HSLAB_SIZE, HSLAB_SIZE, &commit);
+	if (p != NULL && emap_reserve(p, HSLAB_SIZE) != 0) {
+		bail_out("no page map");
+	}
 	*home = p;
 	sys.got += p != NULL;
 	return p;
@@ -261,7 +264,7 @@ test_rules_of_purging(void) {
 static hpa_t *
 shard(void) {
 	memset(&sys, 0, sizeof(sys));
-	return hpa_new(base_new(NULL), &source, NULL);
+	return hpa_new(base_new(), &source, NULL);
 }
 
 static size_t
@@ -449,6 +452,14 @@ empty(ql_t *list) {
 }
 
 static void
+put_freed(hsec_t *s, edata_t *e, ql_t *out) {
+	ql_t one;
+	ql_init(&one);
+	ql_push_tail(&one, &e->link);
+	hsec_put(s, &one, true, true, out);
+}
+
+static void
 test_sec(void) {
 	static edata_t e[N_EXTENTS];
 	size_t max_bytes = opt_hpa_sec_max_bytes;
@@ -458,22 +469,22 @@ test_sec(void) {
 	ql_init(&out);
 	ql_init(&some);
 	opt_hpa_sec_nshards = 0;
-	ok(hsec_init(&s, base_new(NULL)) == 0 && !hsec_serves(&s, PAGE), "none of them serves nobody");
+	ok(hsec_init(&s, base_new()) == 0 && !hsec_serves(&s, PAGE), "none of them serves nobody");
 	opt_hpa_sec_nshards = SIZE_MAX;
-	ok(hsec_init(&s, base_new(NULL)) == 0 && s.n == HSEC_MAX, "their number is bounded");
+	ok(hsec_init(&s, base_new()) == 0 && s.n == HSEC_MAX, "their number is bounded");
 	opt_hpa_sec_nshards = 2;
-	ok(hsec_init(&s, base_new(NULL)) == 0 && hsec_serves(&s, PAGE)
+	ok(hsec_init(&s, base_new()) == 0 && hsec_serves(&s, PAGE)
 	    && !hsec_serves(&s, opt_hpa_sec_max_alloc + PAGE), "extents up to a length are served");
 	opt_hpa_sec_max_bytes = 8 << LG_PAGE;
 	ok(hsec_take(&s, PAGE, true) == NULL, "an empty one misses");
 	for (unsigned i = 0; i < 8; i++) {
-		hsec_put(&s, hot(&e[i], 1), true, &out);
+		put_freed(&s, hot(&e[i], 1), &out);
 	}
 	ok(hsec_take(&s, PAGE, false) == NULL, "another kind misses too");
 	ok(ql_is_empty(&out) && hsec_take(&s, PAGE, true) == &e[7],
 	    "the one that came last goes first");
-	hsec_put(&s, &e[7], true, &out);
-	hsec_put(&s, hot(&e[8], 1), true, &out);
+	put_freed(&s, &e[7], &out);
+	put_freed(&s, hot(&e[8], 1), &out);
 	ok(edata_of_link(ql_first(&out)) == &e[0], "one more than it holds: the oldest leaves");
 	is_uint(empty(&out), 5, "and others until half is left");
 	is_uint(atomic_load_zu(&s.bytes, MO_RELAXED), 4 * PAGE, "bytes are counted");
@@ -482,7 +493,7 @@ test_sec(void) {
 	for (unsigned i = 0; i < 5; i++) {
 		ql_push_tail(&some, &hot(&e[i], 1)->link);
 	}
-	hsec_fill(&s, &some, true, &out);
+	hsec_put(&s, &some, true, false, &out);
 	ok(ql_is_empty(&some) && empty(&out) == 5, "what a request brings is bounded too");
 	ok(!hsec_try_idle(&s, now + 20 * MSEC, 10 * MSEC) || hsec_take(&s, PAGE, true) != NULL,
 	    "what was brought is found");
@@ -593,7 +604,7 @@ static pac_t *
 cache_on(const char *setting) {
 	enabled = setting;
 	setup();
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	pac_t *pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	pac_init(pac, base, 3700, 10000, 0, now);
 	opt_hpa = true;

@@ -22,7 +22,7 @@ static char *region;
 
 static void
 start(void) {
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	memset(&src, 0, sizeof(src));
 	memset(&dirty, 0, sizeof(dirty));
 	memset(&muzzy, 0, sizeof(muzzy));

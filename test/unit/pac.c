@@ -89,7 +89,7 @@ read_clock(void) {
 static void
 start(ssize_t dirty_ms, ssize_t muzzy_ms) {
 	static unsigned ind = 3100;
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	memset(&sys, 0, sizeof(sys));
 	clock_ns = T0;
 	pac = base_alloc(base, sizeof(*pac), CACHELINE);
@@ -358,7 +358,7 @@ test_serve_slabs(void) {
 	nwakes = 0;
 	start(-1, 0);
 	opt_hpa = true;
-	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "a cache that may have slabs");
+	is_int(pac_hpa_init(pac, base_new()), 0, "a cache that may have slabs");
 	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "no slabs: for ever");
 	edata_t *first = pac_alloc(pac, PAGE, PAGE, false);
 	ok(first->is_hpa && nwakes == 1, "the first wakes");
@@ -962,7 +962,7 @@ test_relieve_slabs(bool may_wait) {
 	start(10000, 0);
 	opt_hpa = true;
 	opt_retain = true;
-	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "slabs");
+	is_int(pac_hpa_init(pac, base_new()), 0, "slabs");
 	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
 		e[i] = pac_alloc(pac, SLAB_PIECE, PAGE, false);
 		memset(e[i]->addr, 1, e[i]->size);
@@ -989,7 +989,7 @@ test_relieve_many_slabs(void) {
 	static edata_t *e[20 * MIB / SLAB_PIECE];
 	start(10000, 0);
 	opt_hpa = true;
-	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "slabs again");
+	is_int(pac_hpa_init(pac, base_new()), 0, "slabs again");
 	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
 		e[i] = pac_alloc(pac, SLAB_PIECE, PAGE, false);
 	}
@@ -1015,7 +1015,7 @@ test_slabs_at_once(void) {
 	static edata_t *e[36 * MIB / SLAB_PIECE];
 	start(10000, 0);
 	opt_hpa = true;
-	is_int(pac_hpa_init(pac, base_new(NULL)), 0, "slabs for a change of the decay time");
+	is_int(pac_hpa_init(pac, base_new()), 0, "slabs for a change of the decay time");
 	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
 		e[i] = pac_alloc(pac, i % 2 == 0 ? SLAB_PIECE : PAGE, PAGE, false);
 	}

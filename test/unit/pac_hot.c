@@ -130,7 +130,7 @@ test_other_use(void) {
 /* The stack of a class grows, serves what fits within a quarter, and is emptied by decay. */
 static void
 test_stack(void) {
-	enum { N = 3 * PAC_HOT_FIRST };
+	enum { N = 24 };
 	size_t usize = 64 * PAGE, extent = (usize >> LG_PAGE) + opt_cache_oblivious;
 	void *p[N], *q = NULL;
 	decay_all();

@@ -87,7 +87,7 @@ fake_open(const char *path, int flags, unsigned mode) {
 static void
 start(ssize_t dirty_ms) {
 	static unsigned ind = 3600;
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	sys.huge = sys.bad = sys.nohuge = 0;
 	sys.fail_with = 0;
 	sys.slow_ns = 0;

@@ -54,7 +54,7 @@ fake_madvise_many(const struct iovec *ranges, size_t n, int advice) {
 static uint64_t
 purge_pieces(size_t max_batch) {
 	static unsigned ind = 3300;
-	base_t *base = base_new(NULL);
+	base_t *base = base_new();
 	pac_t *pac = base_alloc(base, sizeof(*pac), CACHELINE);
 	edata_t *pieces[N_PIECES];
 	pac_init(pac, base, ind++, 10000, 0, 1);

@@ -13,6 +13,7 @@
 #include "arena/inspect.h"
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "thread/quarantine.h"
 #include "thread/shelter.h"
 #include "thread/tcache.h"
 #include "thread/tcache_budget.h"
@@ -1005,28 +1006,36 @@ test_many_requests(void) {
 	mallctl("tcache.destroy", NULL, NULL, &id, sizeof(id));
 }
 
-/* A look closes a stack at its head: upkeep takes that for no mark of objects that nothing uses. */
+static uint64_t
+freed_by(tsd_t *tsd) {
+	tsd_enter();
+	uint64_t bytes = tsd_deallocated(tsd);
+	tsd_leave();
+	return bytes;
+}
+
+/* A look takes the object that was freed last, once in a countdown; its bytes count as freed. */
 static void
-test_upkeep_of_closed(void) {
-	unsigned slot = sz_s2i(64) + 1;
+test_look(void) {
 	tsd_t *tsd = tsd_enter();
-	cache_bin_t *b = &tsd->tcache->bins[slot];
+	cache_bin_t *b = &tsd->tcache->bins[sz_s2i(64) + 1];
 	tsd_leave();
 	if (!config_hardening) {
 		skip(4, "no looks in this build");
 		return;
 	}
-	while (cached_of(tsd, 64) < 8) {
-		keep(malloc(64 - CANARY_BYTES)); /* fills when it is empty; nothing is freed */
-	}
-	after_turn(tsd, slot);
+	void *last = keep(malloc(64 - CANARY_BYTES)), *next = keep(malloc(64 - CANARY_BYTES));
+	free(next);
+	free(last);
 	b->countdown = 1;
-	keep(malloc(64 - CANARY_BYTES));
-	size_t before = cached_of(tsd, 64);
-	ok(tcache_is_closed(tsd->tcache, slot) && b->empty == b->head, "a look closes the bin");
-	is_uint(after_turn(tsd, slot), before, "it was just used: all of it stays");
-	ok(b->empty == b->head, "and closed");
-	is_uint(after_turn(tsd, slot), before - (before - before / 4), "not used until the next turn");
+	uint64_t freed = freed_by(tsd);
+	keep(malloc(64 - CANARY_BYTES)); /* begins a countdown */
+	ok(quarantine_has(tsd, last), "what was freed last waits");
+	ok(!quarantine_has(tsd, next), "nothing else");
+	is_uint(freed_by(tsd), freed, "it was counted as freed before");
+	free(next = keep(malloc(64 - CANARY_BYTES)));
+	ok(!quarantine_has(tsd, next) && tcache_has(tsd->tcache, sz_s2i(64) + 1, next),
+	    "one is enough");
 }
 
 /* ------------------------------------------------------------------ handlers amid a change */
@@ -1113,7 +1122,7 @@ main(int argc, char **argv) {
 		test_growth_and_upkeep();
 	}
 	test_upkeep_in_use();
-	test_upkeep_of_closed();
+	test_look();
 	test_grants();
 	test_foreign_frees();
 	test_options();

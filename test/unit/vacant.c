@@ -74,8 +74,8 @@ start(void) {
 
 static void
 leave(unsigned i) {
-	arenas_bind(arena[i]);
-	arenas_unbind(arena[i]);
+	vacant_thread_bound(arena[i]);
+	vacant_thread_left(arena[i]);
 }
 
 static void
@@ -103,10 +103,10 @@ test_below(void) {
 	keep_limit(false);
 	is_uint(unused(3), 100 * MIB, "an arena that nobody has left is not meant");
 	is_uint(unused(1) + unused(2), 15 * MIB, "and does not count");
-	arenas_bind(arena[3]);
+	vacant_thread_bound(arena[3]);
 	keep_limit(false);
 	is_uint(unused_in_all(), 115 * MIB, "nor one with a thread");
-	arenas_unbind(arena[3]);
+	vacant_thread_left(arena[3]);
 	keep_limit(false);
 	is_uint(unused(1) + unused(2), 0, "when it leaves, those that were left before go first");
 	is_uint(unused(3), 16 * MIB, "and the rest is cut to the limit");
@@ -171,7 +171,7 @@ test_stocks(void) {
 	make_unused(1, 16 * MIB);
 	leave(1);
 	unsigned n = arena_small_fill(arena[2], szind, 0, p, ARRAY_LEN(p), 0, 0);
-	arena_small_stow(szind, p, n);
+	arena_small_return(szind, p, n, true);
 	ok(atomic_load_zu(&arena[2]->pac.nactive, MO_RELAXED) > 0, "%u objects, some in a stock", n);
 	leave(2);
 	keep_limit(false);
@@ -185,7 +185,7 @@ test_idle(void) {
 	arenas_decay(arenas_get(0), true);
 	make_unused(1, 12 * MIB);
 	make_unused(2, 12 * MIB);
-	arenas_bind(arena[1]);
+	vacant_thread_bound(arena[1]);
 	leave(2);
 	keep_limit(false);
 	is_uint(unused_in_all(), 24 * MIB, "an arena with a thread does not count");
@@ -195,30 +195,35 @@ test_idle(void) {
 	keep_limit(true);
 	is_uint(unused(2), 0, "and then");
 	is_uint(unused(1), 16 * MIB, "that with a thread");
-	arenas_unbind(arena[1]);
+	vacant_thread_left(arena[1]);
+}
+
+static arena_t *
+try_bind(const arena_t *from) {
+	return vacant_try_bind(from, arenas_narenas_auto());
 }
 
 static void
 test_loan(void) {
 	const arena_t *own = tls_get()->tsd->arena;
 	start();
-	ok(arenas_try_bind_vacant(own) == NULL, "no vacant arena has unused pages");
+	ok(try_bind(own) == NULL, "no vacant arena has unused pages");
 	make_unused(1, MIB - MIB / 16);
 	leave(1);
-	ok(arenas_try_bind_vacant(own) == NULL, "too few");
+	ok(try_bind(own) == NULL, "too few");
 	make_unused(2, MIB);
 	make_unused(3, 2 * MIB);
 	leave(2);
-	ok(arenas_try_bind_vacant(own) == arena[2], "one has enough; none of an arena with a thread");
+	ok(try_bind(own) == arena[2], "one has enough; none of an arena with a thread");
 	is_uint(atomic_load_u32(&arena[2]->nthreads, MO_RELAXED), 1, "it has a thread now");
 	leave(3);
-	ok(arenas_try_bind_vacant(own) == arena[3], "of the next one");
+	ok(try_bind(own) == arena[3], "of the next one");
 	make_unused(1, 3 * MIB);
-	arenas_unbind(arena[2]);
-	ok(arenas_try_bind_vacant(own) == arena[1], "the fullest");
-	ok(arenas_try_bind_vacant(arena[2]) == NULL, "not its own");
-	arenas_unbind(arena[1]);
-	arenas_unbind(arena[3]);
+	vacant_thread_left(arena[2]);
+	ok(try_bind(own) == arena[1], "the fullest");
+	ok(try_bind(arena[2]) == NULL, "not its own");
+	vacant_thread_left(arena[1]);
+	vacant_thread_left(arena[3]);
 }
 
 static void *
