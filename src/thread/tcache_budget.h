@@ -6,15 +6,16 @@
  * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
  * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
  * number of caches that have grants, or wait for a first one: from a request in vain until their
- * next heartbeat. No cache has more than an eighth (1 / TCACHE_BUDGET_EACH) of
- * the budget, or TCACHE_BUDGET_LEAST if that is more: what it holds is of no use to the thread's
- * next phase, or to another thread.
+ * next heartbeat. No cache has more than an eighth (1 / TCACHE_BUDGET_EACH) of the budget, or
+ * TCACHE_BUDGET_LEAST if that is more: what it holds is of no use to the thread's next phase, or to
+ * another thread.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
  * while the sum is below half of the budget. The budget becomes smaller when the arenas return
- * memory, or when the process comes near a limit of memory; the parts also when a cache asks for its
- * first grant. Then caches that have over a quarter more than their part give some back at their
- * upkeep, even if they use it (tcache_budget_is_exceeded). The cache of an idle thread has no
+ * memory, or when the process comes near a limit of memory; the parts also when a cache asks for
+ * its first grant. Then caches that have over a quarter more than their part (more than their part,
+ * while a cache waits) give some back at their upkeep, even if they use it
+ * (tcache_budget_is_exceeded). The cache of an idle thread has no
  * upkeep; other threads take it over at their heartbeats (claim.h), which ends its grants.
  *
  * No lock: the sum and the number of caches are atomic words, written when the grants of a cache
@@ -44,12 +45,13 @@ size_t tcache_budget_sum(void);
 size_t tcache_budget(void);
 /*
  * Bytes that a cache with grants of `have` bytes (0: it would be one cache more, and does not wait)
- * may be granted in addition; 0: none. Reserves nothing: the caller reports by tcache_budget_change().
+ * may be granted in addition; 0: none. Reserves nothing: the caller reports by
+ * tcache_budget_change().
  */
 size_t tcache_budget_more(size_t have);
 /*
  * Whether a cache with grants of `have` bytes must give some back: it has over a quarter more than
- * its part, and less than one part of the budget is left.
+ * its part, or while a cache waits more than its part, and less than one part of the budget is left.
  */
 bool tcache_budget_is_exceeded(size_t have);
 /*

@@ -1,8 +1,9 @@
 /*
- * measure LIBRARY OPTIONS OUTPUT MB COMMAND...: runs the command with LD_PRELOAD and MALLOC_CONF (neither where
- * it is empty), without input and with its standard output in a file, and prints what wait4() tells of it:
- * microseconds of CPU time (user and system), those of the system, KB of peak RSS, page faults, status. Before
- * that it touches MB megabytes, so that a virtual machine has them from its host. Of test/stress/run-bench*.
+ * measure LIBRARY OPTIONS OUTPUT MB COMMAND...: runs the command with LD_PRELOAD and MALLOC_CONF
+ * (neither where it is empty), without input and with its standard output in a file, and prints
+ * what wait4() tells of it: microseconds of CPU time (user and system), those of the system, KB of
+ * peak RSS, page faults, status. Before that it touches MB megabytes, so that a virtual machine has
+ * them from its host. Called by test/stress/run-bench, -jeprof, -pages and -prof.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,7 +21,8 @@ microseconds(struct timeval t) {
 
 static void
 touch(size_t bytes) {
-	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (p == MAP_FAILED)
 		return;
@@ -51,7 +53,8 @@ main(int argc, char **argv) {
 	}
 	if (pid < 0 || wait4(pid, &status, 0, &u) < 0)
 		return 1;
-	printf("%ld %ld %ld %ld %d\n", microseconds(u.ru_utime) + microseconds(u.ru_stime), microseconds(u.ru_stime),
-	    u.ru_maxrss, u.ru_minflt, status);
+	long system_us = microseconds(u.ru_stime);
+	printf("%ld %ld %ld %ld %d\n", microseconds(u.ru_utime) + system_us, system_us, u.ru_maxrss,
+	    u.ru_minflt, status);
 	return 0;
 }

@@ -54,7 +54,7 @@ test_budget(void) {
 	ok(!tcache_budget_try_wait(all / 3 + 1), "nobody waits for more than a part");
 	ok(!tcache_budget_is_exceeded(all - part), "and then nobody gives back");
 	ok(tcache_budget_try_wait(all / 3), "but a cache waits for its part");
-	ok(tcache_budget_is_exceeded(all - part), "and who has more than the parts are then gives back");
+	ok(tcache_budget_is_exceeded(all - part), "who has more than the parts of then gives back");
 	ok(tcache_budget_is_exceeded(all / 3 + 1), "all of it");
 	ok(!tcache_budget_is_exceeded(all / 3), "not the part itself");
 	tcache_budget_end_wait();
@@ -131,7 +131,7 @@ test_threads(void) {
 	is_uint(tcache_budget_sum(), 0, "threads that end give back all");
 }
 
-/* ------------------------------------------------------------------ more threads than it serves whole */
+/* ------------------------------------------------------------------ late threads */
 
 #define N_IN_TURN 12u
 #define N_EACH 100u /* objects, more than 1 / N_IN_TURN of the budget where SIZE is 64 KiB */
