@@ -51,7 +51,8 @@ size_t tcache_budget(void);
 size_t tcache_budget_more(size_t have);
 /*
  * Whether a cache with grants of `have` bytes must give some back: it has over a quarter more than
- * its part, or while a cache waits more than its part, and less than one part of the budget is left.
+ * its part, or while a cache waits more than its part, and less than one part of the budget is
+ * left.
  */
 bool tcache_budget_is_exceeded(size_t have);
 /*

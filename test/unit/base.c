@@ -240,8 +240,7 @@ test_auto_thp(void) {
 static void
 test_no_thp(void) {
 	base_stats_t st;
-	source.most = 0;
-	base_t *base = base_new(&pages);
+	base_t *base = base_new();
 	ok(base_alloc(base, (size_t)9 << 20, 64) != NULL, "9 MiB in pages of the usual size");
 	base_stats_read(base, &st);
 	ok(st.resident >= (size_t)9 << 20, "all of them are counted");
