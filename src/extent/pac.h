@@ -70,8 +70,12 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 	return pac_alloc_as(pac, size, PAGE, false, true);
 }
 
-/* As pac_alloc() with zero false, but of retained or new address space only. */
-edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t alignment);
+/*
+ * As pac_alloc() with zero false, but of retained or new address space only. `room` (a multiple of
+ * PAGE, or 0) more bytes of retained address space follow, so that the extent can grow in place; if
+ * there is no place for both, the extent is made without room.
+ */
+edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
 
 /*
  * As pac_alloc(), with guard pages (extent/guard.h) if the system and guard_limit allow; without

@@ -74,7 +74,12 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 		return NULL;
 	}
 	piece_break(e->addr, n);
-	edata_t *to = pac_alloc_new(pac, size, alignment);
+	/*
+	 * The room, a quarter of the size, lets blocks grow in place by small steps. One that has done
+	 * so consists of two mappings, which cannot be moved out, and is copied the next time.
+	 */
+	size_t room = align_up(size / 4, max_zu(PAC_GRAIN, PAGE));
+	edata_t *to = pac_alloc_new(pac, size, room, alignment);
 	if (to == NULL) {
 		pac_move_back(between, n, e->addr);
 		return NULL;

@@ -127,7 +127,7 @@ test_moves(void) {
 	pac_dalloc(pac, to);
 	pac_purge(pac, 2, true);
 	is_uint(extent_nmoved(), nmoved, "purged pages are nobody's");
-	to = pac_alloc_new(pac, LONGER, PAGE);
+	to = pac_alloc_new(pac, LONGER, 0, PAGE);
 	ok(to != NULL && to->addr[0] == 0 && to->addr[LONGER - 1] == 0, "what was purged is zero");
 	pac_dalloc(pac, to);
 	pac_dalloc(pac, before);
@@ -178,7 +178,7 @@ test_refused(event_t what, const char *said) {
 	ok(intruder == NULL || (*intruder == 77 && emap_elem_any(intruder) == 0),
 	    "another's mapping is left alone");
 	/* The place may be served again, where it is ours. */
-	edata_t *to = pac_alloc_new(pac, LONGER, PAGE);
+	edata_t *to = pac_alloc_new(pac, LONGER, 0, PAGE);
 	ok(to != NULL && memset(to->addr, 5, LONGER) != NULL, "there is room as before");
 	ok(intruder == NULL || *intruder == 77, "which is not another's");
 	event = NOTHING;
