@@ -17,11 +17,10 @@ my ($summary) = $performance =~ /^(5\. The profiler.*)$/m;
 my ($cost) = $performance =~ /^(## What the profiler costs\n.*?)^## /ms;
 my (@small, @large, @budget);
 for ($cost =~ /^\| `(.*)$/mg) {
-	my ($name, @cells) = split /`? \| */;
+	my ($name, $on, $on_budget) = split /`? \| */;
 	my $is_large = $name =~ /^(?:hundred-64K|hundred-2M|server)$/;
-	my @ratios = map { /\b\d\.\d\d\b/g } $is_large ? $cells[3] : $cells[0] =~ s/,.*//r;
-	push @{ $is_large ? \@large : \@small }, @ratios if $name ne 'grow';
-	push @budget, $cells[4] =~ /\d\.\d\d/g if $is_large;
+	push @{ $is_large ? \@large : \@small }, $on if $name ne 'grow';
+	push @budget, $on_budget if $is_large;
 }
 my ($most, $least_large, $most_large) = ((sort { $b <=> $a } @small)[0], (sort { $a <=> $b } @large)[0, -1]);
 my ($least_budget, $most_budget) = (sort { $a <=> $b } @budget)[0, -1];
