@@ -29,7 +29,9 @@ unpack(const Elf_Data *packed, size_t *size) {
 
 	if (library != NULL)
 		*(void **)&decode = dlsym(library, "lzma_stream_buffer_decode");
-	for (size_t room = 4096 + 8 * packed->d_size; decode != NULL && room <= MINI_MOST; room *= 2) {
+	for (size_t room = 4096 + 8 * packed->d_size, last = 0; decode != NULL && last < MINI_MOST;
+	    last = room, room *= 2) {
+		room = room < MINI_MOST ? room : MINI_MOST;
 		uint64_t memory_most = MINI_MOST;
 		size_t in_at = 0;
 		char *image = malloc(room);

@@ -75,8 +75,9 @@ size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),
  * at most the decay time; UINT64_MAX: no page is unused or the decay time is -1; 0 if it is 0, or
- * if they are due already. Without new pages that is the end of an epoch; if npages is above
- * npages_seen, it is the end of the next epoch, because that of the new pages is not known yet.
+ * if that time has passed. Without new pages it is the end of an epoch, at least of this one. If
+ * npages is above npages_seen, it is the end of the next one, because the epoch of the new pages is
+ * not known yet.
  */
 uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
 /*

@@ -67,7 +67,7 @@ typedef struct tcache_s {
 	arena_t *arena;
 	bool is_auto;         /* a thread's own cache; false: explicit (tcache.create) */
 	bool is_flushed;      /* explicit caches: tcaches_flush() is under way */
-	bool is_refused;      /* no grants, and none was to be had since the last heartbeat */
+	bool is_refused;      /* no grants; the request for one failed, with no heartbeat since */
 	bool is_waiting;      /* is_refused, and counted by tcache_budget_try_wait() */
 	uint64_t interval;    /* explicit caches: sample interval (bytes) of the present distances */
 	size_t granted;       /* slots beyond the bins' limits, in bytes of objects, filled or not */
@@ -130,9 +130,9 @@ void tcache_return_grants(tsd_t *tsd, tcache_t *tc);
  * then calls tcache_settle_taken(), which removes their pointers.
  */
 size_t tcache_take_over(tcache_t *tc);
+void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);
 /* Whether the cache has a part of the budget: it has grants, or waits for one. */
 bool tcache_has_part(const tcache_t *tc);
-void tcache_settle_taken(tsd_t *tsd, tcache_t *tc);
 /* Moves the cache to the list of another arena; NULL: only takes it out of its list. */
 void tcache_rebind(tcache_t *tc, arena_t *arena);
 

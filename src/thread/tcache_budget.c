@@ -2,8 +2,9 @@
  * The sum of all grants, and who may have more of the budget (tcache_budget.h has the rules).
  * Invariant: grants.bytes is the sum of tcache_t.granted (bytes) of all caches, except caches that
  * another thread took over (claim.h); grants.n_caches is the number of caches in this sum that have
- * grants, n_waiting that of those that wait for a first one. No lock: they are atomic words. Called
- * by tcache.c and claim.c, which hold no lock.
+ * grants; n_waiting that of caches without grants that wait for a first one. No lock: they are
+ * atomic words, which differ from this only while one is being changed. Called by tcache.c and
+ * claim.c, which hold no lock.
  */
 #include "thread/tcache_budget.h"
 

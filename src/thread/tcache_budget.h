@@ -5,16 +5,16 @@
  * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
  * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
  * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
- * number of caches that have grants, or wait for a first one: from a request in vain until their
- * next heartbeat. No cache has more than an eighth (1 / TCACHE_BUDGET_EACH) of the budget, or
- * TCACHE_BUDGET_LEAST if that is more: what it holds is of no use to the thread's next phase, or to
- * another thread.
+ * number of caches that have grants or wait for a first one. A cache waits from the request that
+ * got no grant until its next heartbeat. No cache grows beyond an eighth (1 / TCACHE_BUDGET_EACH)
+ * of the budget, or TCACHE_BUDGET_LEAST if that is more, because memory that one cache holds serves
+ * neither another thread nor the same thread's next phase.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
  * while the sum is below half of the budget. The budget becomes smaller when the arenas return
  * memory, or when the process comes near a limit of memory; the parts also when a cache asks for
- * its first grant. Then caches that have over a quarter more than their part (more than their part,
- * while a cache waits) give some back at their upkeep, even if they use it
+ * its first grant. If less than one part is left then, a cache that has more than 1.25 parts (more
+ * than its part, while a cache waits) gives some back at its upkeep, even if it uses them
  * (tcache_budget_is_exceeded). The cache of an idle thread has no
  * upkeep; other threads take it over at their heartbeats (claim.h), which ends its grants.
  *
@@ -50,9 +50,8 @@ size_t tcache_budget(void);
  */
 size_t tcache_budget_more(size_t have);
 /*
- * Whether a cache with grants of `have` bytes must give some back: it has over a quarter more than
- * its part, or while a cache waits more than its part, and less than one part of the budget is
- * left.
+ * Whether a cache with grants of `have` bytes must give some back: less than one part of the budget
+ * is left, and it has more than 1.25 parts or, while a cache waits, more than one.
  */
 bool tcache_budget_is_exceeded(size_t have);
 /*

@@ -387,7 +387,8 @@ test_move_locked(void) {
 	bool commit = true;
 	char *from = pages_map(NULL, size, PAGE, &commit), *to = pages_map(NULL, size, PAGE, &commit);
 	memset(from, 1, size);
-	if (mlock(from, size) != 0) {
+	/* An emulator answers the question by which locked memory is recognised itself. */
+	if (mlock(from, size) != 0 || madvise(from, size, MADV_COLD) == 0) {
 		skip(2, "no locked memory here");
 		return;
 	}
