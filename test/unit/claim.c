@@ -13,6 +13,7 @@
 #include "os/gate.h"
 #include "scarce.h"
 #include "thread/claim.h"
+#include "thread/quarantine.h"
 #include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/tcache_budget.h"
@@ -594,7 +595,8 @@ within(void *arg) {
 	}
 	wait_turn();
 	wait_turn();
-	unsigned bad = 0, n_pushed = 0;
+	/* In hardened builds a look may have taken what was freed last. */
+	unsigned bad = 0, n_pushed = !is_pop && quarantine_has(its->tsd, pushed);
 	for (unsigned i = 0; i < 2 * N; i++) {
 		bad += !is_filled(p[i], 0x33, SMALL);
 		n_pushed += p[i] == pushed && !is_pop;
