@@ -78,7 +78,7 @@ static uint32_t
 tsd_hook_begin(void) {
 	struct tls_s *t = tls_get();
 	void *boot = (void *)(uintptr_t)tls_boot_cache;
-	uint32_t before = t->state | (t->cache == boot ? HOOK_WAS_CLOSED : 0);
+	uint32_t before = t->state | (tls_cache_is_boot(t) ? HOOK_WAS_CLOSED : 0);
 	t->inside++;
 	t->state = tsd_state_in_hook;
 	__atomic_store_n(&t->cache, boot, __ATOMIC_SEQ_CST);
