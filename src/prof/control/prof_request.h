@@ -37,7 +37,7 @@ typedef struct {
 	bool is_repeated;  /* to be carried out anew if the client asks again: its answer changes */
 	bool is_long;      /* writes a profile, or may wait for one */
 	bool is_stream;    /* writes it to the sink of the asker */
-	prof_kind_t kind;  /* of the profile; without one of no meaning */
+	prof_kind_t kind : 8; /* of the profile; without one of no meaning */
 	int (*fn)(const prof_call_t *call, prof_answer_t *a); /* 0 or an errno */
 } prof_verb_t;
 
