@@ -54,7 +54,8 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 
 /*
  * unw_backtrace() stores frames of the allocator first; those before the address where->pc are left
- * out. They might fill little room, so a short stack is read into an array with more.
+ * out. They might fill little room, so a short stack is read into an array with more. On some
+ * machines (aarch64) unw_backtrace() subtracts 1 from return addresses, which is added again.
  */
 static NOINLINE unsigned
 libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *where,
@@ -72,13 +73,16 @@ libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *wher
 	unsigned n = got > 0 ? (unsigned)got : 0, own = 0;
 	errno = saved;
 	assert(n <= room);
-	while (own < n && to[own] != (const void *)where->pc) {
+	while (own < n && where->pc - (uintptr_t)to[own] > 1) {
 		own++;
 	}
 	/* libunwind tells no reason: if it went as far as our own walk, the reason of that counts. */
 	unwind_count_stop(n - own >= max ? unwind_stop_full : n < room ? unwind_stop_end : why);
 	n = (unsigned)min_zu(n - own, max);
-	memmove(frames, to + own, n * sizeof(frames[0]));
+	uintptr_t subtracted = n == 0 ? 0 : where->pc - (uintptr_t)to[own];
+	for (unsigned i = 0; i < n; i++) {
+		frames[i] = (void *)((uintptr_t)to[own + i] + subtracted);
+	}
 	return n;
 }
 
