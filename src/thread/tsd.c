@@ -395,6 +395,7 @@ tsd_cleanup(tsd_t *tsd) {
 	atomic_fetch_sub_u32(&tsds.count, 1, MO_RELAXED);
 	t->inside--;
 	gate_exit(t);
+	mutex_id_release();
 }
 
 /*
