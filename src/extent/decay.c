@@ -7,6 +7,7 @@
  */
 #include "extent/decay.h"
 
+#include "os/nstime.h"
 #include "util/assert.h"
 
 void
@@ -60,22 +61,28 @@ decay_drop_latest(decay_t *d, size_t n) {
 	}
 }
 
-void
-decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
-	assert(decay_is_due(d, now));
-	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
-	uint64_t epoch_ns = atomic_load_u64(&d->epoch_ns, MO_RELAXED);
-	uint64_t n = (now - start) / epoch_ns;
+/* Counts npages unused pages at the end of the n-th epoch from the present one on. */
+static void
+decay_count(decay_t *d, uint64_t n, size_t npages) {
 	decay_shift(d, n);
-	start += n * epoch_ns;
-	atomic_store_u64(&d->epoch_start, start, MO_RELAXED);
-	assert(start <= now && now - start < epoch_ns);
 	size_t seen = d->npages_seen, fresh = npages > seen ? npages - seen : 0;
 	/* Pages in excess of the limit are taken first: what it allows may all be there still. */
 	size_t most = min_zu(seen, decay_limit_after(d, 0));
 	decay_drop_latest(d, npages < most ? most - npages : 0);
 	d->backlog[SMOOTHSTEP_NSTEPS - 1] = (uint32_t)min_zu(fresh, UINT32_MAX);
 	d->npages_seen = npages;
+}
+
+void
+decay_advance_locked(decay_t *d, uint64_t now, size_t npages) {
+	assert(decay_is_due(d, now));
+	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
+	uint64_t epoch_ns = atomic_load_u64(&d->epoch_ns, MO_RELAXED);
+	uint64_t n = (now - start) / epoch_ns;
+	start += n * epoch_ns;
+	atomic_store_u64(&d->epoch_start, start, MO_RELAXED);
+	assert(start <= now && now - start < epoch_ns);
+	decay_count(d, n, npages);
 }
 
 size_t
@@ -92,10 +99,10 @@ decay_recent_locked(const decay_t *d) {
 	return sum;
 }
 
-/* The smallest number of epochs, at least 1, after which at most npages may stay. */
+/* The smallest number of epochs after which at most npages may stay. */
 static unsigned
 decay_epochs_until(const decay_t *d, size_t npages) {
-	unsigned low = 1, high = SMOOTHSTEP_NSTEPS;
+	unsigned low = 0, high = SMOOTHSTEP_NSTEPS;
 	while (low < high) {
 		unsigned mid = (low + high) / 2;
 		if (decay_limit_after(d, mid) <= npages) {
@@ -117,11 +124,12 @@ decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step
 	if (decay_ms(d) == 0) {
 		return 0;
 	}
-	size_t keep = npages > step ? npages - step : 0;
-	/* 2: new pages are counted at the end of this epoch and first due at the end of the next. */
-	unsigned n = npages > d->npages_seen ? 2 : decay_epochs_until(d, keep);
-	uint64_t wait = n * atomic_load_u64(&d->epoch_ns, MO_RELAXED);
-	uint64_t start = atomic_load_u64(&d->epoch_start, MO_RELAXED);
-	uint64_t passed = now > start ? now - start : 0;
-	return wait > passed ? wait - passed : 0;
+	uint64_t epoch_ns = atomic_load_u64(&d->epoch_ns, MO_RELAXED);
+	uint64_t passed = nstime_ns_between(atomic_load_u64(&d->epoch_start, MO_RELAXED), now);
+	uint64_t n = passed < epoch_ns ? 1 : passed / epoch_ns; /* until the next advance */
+	decay_t next = *d;
+	decay_count(&next, n, npages);
+	n += decay_epochs_until(&next, npages > step ? npages - step : 0);
+	n = min_zu(n, UINT64_MAX / epoch_ns); /* with DECAY_MS_MAX one epoch more would wrap */
+	return n * epoch_ns > passed ? n * epoch_ns - passed : 0;
 }

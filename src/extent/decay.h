@@ -74,10 +74,10 @@ size_t decay_limit_locked(const decay_t *d);
 size_t decay_recent_locked(const decay_t *d);
 /*
  * Nanoseconds from now until `step` of the npages unused pages are due (or all, if they are fewer),
- * at most the decay time; UINT64_MAX: no page is unused or the decay time is -1; 0 if it is 0, or
- * if that time has passed. Without new pages it is the end of an epoch, at least of this one. If
- * npages is above npages_seen, it is the end of the next one, because the epoch of the new pages is
- * not known yet.
+ * if none of them is used again and decay_advance_locked() is called then; UINT64_MAX: no page is
+ * unused or the decay time is -1; 0 if it is 0, or if that time has passed. It is the end of an
+ * epoch, at least of this one. Pages that are not counted yet are as new as the next advance, which
+ * is at the end of this epoch, finds them.
  */
 uint64_t decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step);
 /*

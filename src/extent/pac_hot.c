@@ -206,9 +206,12 @@ pac_hot_try_keep(pac_t *pac, edata_t *e) {
 
 /* ------------------------------------------------------------------ becoming dirty */
 
-/* Takes up to n extents from the top of the stacks, those of the smallest classes first. */
+/*
+ * Takes up to n extents from the top of the stacks, those of the smallest classes first. Adds their
+ * pages to *taken.
+ */
 static unsigned
-hot_take_any(pac_t *pac, edata_t **out, unsigned n) {
+hot_take_any(pac_t *pac, edata_t **out, unsigned n, size_t *taken) {
 	unsigned got = 0;
 	size_t npages = 0;
 	mutex_lock(&pac->hot_mtx);
@@ -222,14 +225,17 @@ hot_take_any(pac_t *pac, edata_t **out, unsigned n) {
 	}
 	hot_count_locked(pac, 0, npages);
 	mutex_unlock(&pac->hot_mtx);
+	*taken += npages;
 	return got;
 }
 
 void
 pac_hot_flush(pac_t *pac) {
 	edata_t *es[HOT_FLUSH];
-	unsigned n = atomic_load_zu(&pac->hot_npages, MO_SEQ_CST) != 0;
-	while (n > 0 && (n = hot_take_any(pac, es, HOT_FLUSH)) > 0) {
+	size_t npages = atomic_load_zu(&pac->hot_npages, MO_SEQ_CST), taken = 0;
+	unsigned n = 1;
+	while (n > 0 && taken < npages) {
+		n = hot_take_any(pac, es, HOT_FLUSH, &taken);
 		for (unsigned i = 0; i < n; i++) {
 			pac_put_unused(pac, es[i]);
 		}

@@ -66,7 +66,10 @@ unsigned pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npage
  */
 bool pac_hot_try_keep(pac_t *pac, edata_t *e);
 
-/* Makes all hot extents dirty. */
+/*
+ * Makes all hot extents dirty. Where other threads free meanwhile it ends when it has done so with
+ * as many pages as were hot at first.
+ */
 void pac_hot_flush(pac_t *pac);
 /*
  * Makes one hot extent of at least size bytes dirty. Of the page classes all of whose extents have

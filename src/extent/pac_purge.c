@@ -249,6 +249,9 @@ void
 pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 	assert(d->passer == tls_get());
 	bool is_custom = ehooks_are_custom(&pac->src.ehooks);
+	if (d != &pac->decay_dirty) {
+		return;
+	}
 	if (is_custom) {
 		mutex_unlock(&d->decay.mtx);
 	}

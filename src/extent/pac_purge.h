@@ -166,8 +166,9 @@ void pac_tell_back(pac_t *pac);
  */
 void pac_tell_by_default(pac_t *pac);
 /*
- * Makes hot extents dirty, in a pass of d, whose mutex is held. With hooks of the user the mutex is
- * released meanwhile, because joining may ask the user.
+ * Makes hot extents dirty, in a pass of d, whose mutex is held, if d is the decay of dirty pages:
+ * extents on their way into that cache would be missing in its pass otherwise. With hooks of the
+ * user the mutex is released meanwhile, because joining may ask the user.
  */
 void pac_flush_hot_locked(pac_t *pac, pac_decay_t *d);
 /*

@@ -13,10 +13,10 @@
 #include "util/bits.h"
 
 /*
- * Blocks that a call of edata_cache_tick() looks at: it gives back 1 MiB at most under the lock,
- * which takes a fraction of a millisecond.
+ * Blocks that a thread looks at under the lock at once: it gives back 1 MiB at most, which takes a
+ * fraction of a millisecond.
  */
-#define EDATA_BLOCKS_A_TICK 16u
+#define EDATA_BLOCKS 16u
 #define EDATA_PER_PAGE (PAGE / EDATA_ALIGN)
 
 void
@@ -178,56 +178,54 @@ edata_page_is_spare(const char *page) {
 	return true;
 }
 
-/* Gives n pages of a block, with spare descriptors only, back; first: the first one's number. */
-static void
-edata_run_purge_locked(edata_cache_t *c, edata_block_t *b, char *run, unsigned first, unsigned n) {
+/*
+ * Gives n pages of a block, with spare descriptors only, back; first: the first one's number. False
+ * if that is refused (also ENOTSUP).
+ */
+static bool
+edata_run_try_purge(edata_cache_t *c, edata_block_t *b, char *run, unsigned first, unsigned n) {
 	size_t bytes = (size_t)n << LG_PAGE;
+	mutex_assert_owner(&c->mtx);
 	for (size_t at = 0; at < bytes; at += EDATA_ALIGN) {
 		ql_remove(&((edata_t *)(void *)(run + at))->link);
 	}
 	atomic_fetch_sub_zu(&c->count, bytes / EDATA_ALIGN, MO_RELAXED);
-	c->excess -= bytes / EDATA_ALIGN;
 	if (base_purge(c->base, run, bytes) == 0) {
 		b->purged |= (((uint32_t)1 << n) - 1) << first;
 		c->npurged += n;
-		return;
+		return true;
 	}
-	c->is_kept = true;
 	for (unsigned i = 0; i < n; i++) {
 		edata_spare_page_locked(c, run + ((size_t)i << LG_PAGE));
 	}
+	return false;
 }
 
-/* Gives pages of a block back, run by run, for at most c->excess descriptors. */
-static void
-edata_block_purge_locked(edata_cache_t *c, edata_block_t *b) {
+/* Gives pages of p->at back, run by run, for at most p->excess descriptors; false: refused. */
+static bool
+edata_block_try_purge(edata_cache_t *c, edata_pass_t *p) {
 	unsigned n, len;
-	char *first = edata_block_pages(b, &n);
-	for (unsigned i = 0; i < n && !c->is_kept; i += len + 1) {
+	char *first = edata_block_pages(p->at, &n);
+	for (unsigned i = 0; i < n; i += len + 1) {
 		char *run = first + ((size_t)i << LG_PAGE);
-		for (len = 0; i + len < n && (len + 1) * EDATA_PER_PAGE <= c->excess
-		    && (b->purged >> (i + len) & 1) == 0
+		for (len = 0; i + len < n && (len + 1) * EDATA_PER_PAGE <= p->excess
+		    && (p->at->purged >> (i + len) & 1) == 0
 		    && edata_page_is_spare(run + ((size_t)len << LG_PAGE)); len++) {}
-		if (len > 0) {
-			edata_run_purge_locked(c, b, run, i, len);
+		if (len > 0 && !edata_run_try_purge(c, p->at, run, i, len)) {
+			return false;
 		}
+		p->excess -= len * EDATA_PER_PAGE;
 	}
+	return true;
 }
 
-/* Goes on with the pass for nblocks blocks; ends it without block or excess, or at a refusal. */
+/* Goes on with the pass for EDATA_BLOCKS blocks; ends it without block or excess, or if refused. */
 static void
-edata_pass_locked(edata_cache_t *c, size_t nblocks) {
-	for (; c->at != NULL && nblocks > 0; nblocks--) {
-		edata_block_purge_locked(c, c->at);
-		c->at = c->excess == 0 || c->is_kept ? NULL : c->at->next;
+edata_pass_locked(edata_cache_t *c, edata_pass_t *p) {
+	for (unsigned i = 0; p->at != NULL && i < EDATA_BLOCKS; i++) {
+		bool may_go_on = p->excess != 0 && edata_block_try_purge(c, p);
+		p->at = may_go_on ? p->at->next : NULL;
 	}
-}
-
-/* Begins a pass that gives back the pages of at most `excess` spare descriptors. */
-static void
-edata_pass_begin_locked(edata_cache_t *c, size_t excess) {
-	c->excess = excess;
-	c->at = excess == 0 || c->is_kept ? NULL : c->blocks;
 }
 
 void
@@ -235,17 +233,18 @@ edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period) {
 	if (now < atomic_load_u64(&c->due, MO_RELAXED)) {
 		return;
 	}
+	edata_pass_t *p = &c->pass;
 	mutex_lock(&c->mtx);
-	if (c->at == NULL) {
-		edata_pass_begin_locked(c, c->least > EDATA_KEPT ? c->least - EDATA_KEPT : 0);
+	if (p->at == NULL) {
+		*p = (edata_pass_t){c->blocks, c->least > EDATA_KEPT ? c->least - EDATA_KEPT : 0};
 	}
 	/* The heap may have grown since the pass began. */
 	size_t count = atomic_load_zu(&c->count, MO_RELAXED);
-	c->excess = min_zu(c->excess, count > EDATA_KEPT ? count - EDATA_KEPT : 0);
-	edata_pass_locked(c, EDATA_BLOCKS_A_TICK);
-	if (c->at == NULL) {
+	p->excess = min_zu(p->excess, count > EDATA_KEPT ? count - EDATA_KEPT : 0);
+	edata_pass_locked(c, p);
+	if (p->at == NULL) {
 		c->least = atomic_load_zu(&c->count, MO_RELAXED);
-		c->stuck = c->excess >= EDATA_PER_PAGE ? c->least : 0;
+		c->stuck = p->excess >= EDATA_PER_PAGE ? c->least : 0;
 		atomic_store_u64(&c->due, now + period, MO_RELAXED);
 	}
 	mutex_unlock(&c->mtx);
@@ -256,16 +255,18 @@ edata_cache_ns_until(edata_cache_t *c, uint64_t now) {
 	mutex_lock(&c->mtx);
 	size_t count = atomic_load_zu(&c->count, MO_RELAXED);
 	uint64_t due = atomic_load_u64(&c->due, MO_RELAXED);
-	bool has_work = c->at != NULL
-	    || (count >= EDATA_KEPT + EDATA_PER_PAGE && count != c->stuck && !c->is_kept);
+	bool has_work = c->pass.at != NULL
+	    || (count >= EDATA_KEPT + EDATA_PER_PAGE && count != c->stuck);
 	mutex_unlock(&c->mtx);
 	return !has_work ? UINT64_MAX : due > now ? due - now : 0;
 }
 
 void
 edata_cache_purge(edata_cache_t *c) {
-	mutex_lock(&c->mtx);
-	edata_pass_begin_locked(c, atomic_load_zu(&c->count, MO_RELAXED));
-	edata_pass_locked(c, SIZE_MAX);
-	mutex_unlock(&c->mtx);
+	edata_pass_t p = {edata_cache_blocks(c), SIZE_MAX};
+	while (p.at != NULL) {
+		mutex_lock(&c->mtx);
+		edata_pass_locked(c, &p);
+		mutex_unlock(&c->mtx);
+	}
 }

@@ -30,17 +30,24 @@ cassert(sizeof(edata_block_t) <= EDATA_ALIGN);
 /* So many spare descriptors (256 KiB) are kept, but for edata_cache_purge(). */
 #define EDATA_KEPT 2048u
 
+/* A pass that gives pages back, block by block. */
+typedef struct {
+	edata_block_t *at; /* the block at which it goes on; NULL: none is under way */
+	size_t excess;     /* spare descriptors whose pages are to be given back, at most */
+} edata_pass_t;
+
 typedef struct edata_cache_s {
 	mutex_t mtx;
 	ql_t spare;            /* linked through `link`, the one used last first */
 	edata_block_t *blocks; /* newest first; only the newest may have descriptors not made yet */
 	size_t npurged;        /* pages given back */
 	size_t least;          /* least number of spare ones since the period began */
-	size_t excess;         /* spare ones to be given back in the pass under way */
-	/* Spare ones that the last pass left because their pages have others too; 0: it left none. */
+	edata_pass_t pass;     /* that of edata_cache_tick() */
+	/*
+	 * Spare ones that the last pass left because their pages have others too, or were refused; 0: it
+	 * left none.
+	 */
 	size_t stuck;
-	edata_block_t *at;     /* the block at which that pass goes on; NULL: none is under way */
-	bool is_kept;          /* base_purge() refused a page (also ENOTSUP): never tried again */
 	/* When edata_cache_tick() has something to do next, monotonic ns; 0: at the next call. */
 	atomic_u64_t due;
 	/* Number of spare descriptors, without those of pages given back; statistics read it too. */
@@ -70,7 +77,7 @@ void edata_cache_tick(edata_cache_t *c, uint64_t now, uint64_t period);
  * unless more descriptors become spare.
  */
 uint64_t edata_cache_ns_until(edata_cache_t *c, uint64_t now);
-/* Gives back all pages with spare descriptors only, unless is_kept. */
+/* Gives back all pages with spare descriptors only, until the system refuses one. */
 void edata_cache_purge(edata_cache_t *c);
 
 /* The newest block; the others follow by next. NULL: none was made. */

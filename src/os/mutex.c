@@ -20,8 +20,13 @@ int64_t opt_mutex_max_spin = 600;
 #define MUTEX_SLEEP_NS NSTIME_PER_SEC
 
 static struct {
-	/* The last number assigned to a thread as a lock owner. */
+	/* The last number that was made for a thread as a lock owner. */
 	atomic_u32_t next_id;
+	/*
+	 * Numbers of threads that ended, for the next ones; 0: none. So where threads come and go next_id
+	 * does not wrap, and no number is that of a second living thread.
+	 */
+	atomic_u32_t spare_ids[64];
 	/*
 	 * Owners with a number up to this one do not exist in this process, except `survivor`, the
 	 * thread that called mutex_disown(). 0: all exist.
@@ -30,13 +35,37 @@ static struct {
 	uint32_t survivor; /* written before last_absent; 0: it had no number then */
 } mutex_state;
 
-uint32_t
-mutex_id_assign(void) {
-	uint32_t id;
-	do {
+#define N_SPARE_IDS (sizeof(mutex_state.spare_ids) / sizeof(mutex_state.spare_ids[0]))
+
+/* A number that no living thread has. */
+static uint32_t
+id_take(void) {
+	uint32_t id = 0;
+	for (size_t i = 0; i < N_SPARE_IDS && id == 0; i++) {
+		if (atomic_load_u32(&mutex_state.spare_ids[i], MO_RELAXED) != 0) {
+			id = atomic_exchange_u32(&mutex_state.spare_ids[i], 0, MO_ACQUIRE);
+		}
+	}
+	while (id == 0) {
 		id = atomic_fetch_add_u32(&mutex_state.next_id, 1, MO_RELAXED) + 1;
 		id &= ~MUTEX_WAITERS;
-	} while (id == 0);
+	}
+	return id;
+}
+
+void
+mutex_id_release(void) {
+	uint32_t id = __atomic_exchange_n(&tls_get()->lock_id, 0, __ATOMIC_RELAXED), none = 0;
+	for (size_t i = 0; i < N_SPARE_IDS && id != 0; i++, none = 0) {
+		if (atomic_cas_strong_u32(&mutex_state.spare_ids[i], &none, id, MO_RELEASE, MO_RELAXED)) {
+			return;
+		}
+	}
+}
+
+uint32_t
+mutex_id_assign(void) {
+	uint32_t id = id_take();
 	assert((id & MUTEX_WAITERS) == 0);
 	/* A handler may have assigned another number meanwhile: the first one stays. */
 	uint32_t early = 0;
@@ -189,6 +218,9 @@ mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
 void
 mutex_disown(void) {
 	mutex_state.survivor = tls_get()->lock_id;
+	for (size_t i = 0; i < N_SPARE_IDS; i++) {
+		atomic_store_u32(&mutex_state.spare_ids[i], 0, MO_RELAXED); /* they would count as absent */
+	}
 	atomic_store_u32(&mutex_state.last_absent,
 	    atomic_load_u32(&mutex_state.next_id, MO_RELAXED), MO_RELAXED);
 }

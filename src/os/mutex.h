@@ -96,6 +96,12 @@ void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
 void mutex_prof_reset(mutex_t *m);
 
+/*
+ * Lets later threads have the number of the calling one, which holds no mutex and is about to end;
+ * if it takes one after all, it gets another number.
+ */
+void mutex_id_release(void);
+
 /* Out-of-line parts: of mutex_self(), and of mutex_lock(), which wait until thread `me` owns m. */
 uint32_t mutex_id_assign(void);
 void mutex_lock_slow(mutex_t *m, uint32_t me);

@@ -2,7 +2,8 @@
  * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
  * contract and the callers. System calls replace the C library's functions that allocate or do not
  * exist everywhere. Invariant: each function preserves errno. No lock; the only state is the number
- * of processors, which is learned once, that of the library's threads, and who is the first thread.
+ * of processors and where the C library stores the id of a thread, which are learned once, the
+ * number of the library's threads, and who is the first thread.
  */
 #include "os/thread.h"
 
@@ -247,18 +248,42 @@ os_tid(void) {
 	return (int)sys_call(SYS_gettid);
 }
 
-/* glibc stores the thread's id as the owner of a mutex that checks who unlocks it. */
+/* C libraries store the thread's id as the owner of a mutex that checks who unlocks it. */
+#if defined(__GLIBC__) && defined(PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP)
 int
 os_tid_stored(void) {
-#if defined(__GLIBC__) && defined(PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP)
 	pthread_mutex_t m = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	int tid = pthread_mutex_lock(&m) == 0 ? m.__data.__owner : 0;
 	pthread_mutex_unlock(&m);
 	return tid;
-#else
-	return 0;
-#endif
 }
+#else
+/* The word of such a mutex that has the owner, plus 1; 0: none has. The first call finds it. */
+static size_t owner_at;
+static bool is_sought;
+
+int
+os_tid_stored(void) {
+	union {
+		pthread_mutex_t m;
+		int words[sizeof(pthread_mutex_t) / sizeof(int)];
+	} u;
+	pthread_mutexattr_t kind;
+	memset(&u, 0, sizeof(u));
+	pthread_mutexattr_init(&kind);
+	pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutex_init(&u.m, &kind);
+	pthread_mutex_lock(&u.m);
+	int tid = is_sought ? 0 : os_tid();
+	for (size_t i = 0; i < ARRAY_LEN(u.words) && !is_sought; i++) {
+		owner_at = u.words[i] == tid ? i + 1 : owner_at;
+	}
+	is_sought = true;
+	tid = owner_at != 0 ? u.words[owner_at - 1] : 0;
+	pthread_mutex_unlock(&u.m);
+	return tid;
+}
+#endif
 
 static unsigned
 ncpus_ask(void) {

@@ -34,7 +34,7 @@ struct tls_s {
 	uint32_t inside;
 	/* Owned by thread/tsd: the thread's state; 0 means never initialised. */
 	uint32_t state;
-	/* Owned by os/mutex: this thread's number as a lock owner, for good; 0 means none yet. */
+	/* Owned by os/mutex: this thread's number as a lock owner, until its end; 0: none yet. */
 	uint32_t lock_id;
 	/* Owned by os/gate: whether the thread is inside, and other marks (gate.h); others read it. */
 	uint32_t gate;

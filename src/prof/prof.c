@@ -136,7 +136,7 @@ prof_boot_box(void) {
 	t->inside++;
 	prof_earlier_end();
 	int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, false);
-	if (err != 0) {
+	if (!prof_box_is_told(err)) {
 		malloc_printf("<jemalloc>: prof_blackbox: no box could be opened: %s\n",
 		    prof_errno_name(err, name));
 	}

@@ -41,6 +41,12 @@ part_of(size_t budget, size_t have) {
 	return n > 1 ? budget / n : budget;
 }
 
+/* What one cache may be granted at most, however few there are. */
+static size_t
+most_of(size_t budget) {
+	return max_zu(TCACHE_BUDGET_LEAST, budget / TCACHE_BUDGET_EACH);
+}
+
 /* a minus b, at least 0. */
 static size_t
 less(size_t a, size_t b) {
@@ -55,19 +61,18 @@ size_t
 tcache_budget_more(size_t have) {
 	size_t budget = tcache_budget(), sum = tcache_budget_sum();
 	size_t in_part = min_zu(less(budget, sum), less(part_of(budget, have), have));
-	size_t most = max_zu(TCACHE_BUDGET_LEAST, budget / TCACHE_BUDGET_EACH);
-	return min_zu(max_zu(in_part, less(budget / 2, sum)), less(most, have));
+	return min_zu(max_zu(in_part, less(budget / 2, sum)), less(most_of(budget), have));
 }
 
 /*
- * A cache keeps up to a quarter more than its part while none waits, so that slots do not come and
- * go.
+ * A cache keeps up to a quarter more than its part while none waits, and than the most of one, so
+ * that slots do not come and go.
  */
 bool
 tcache_budget_is_exceeded(size_t have) {
-	size_t budget = tcache_budget(), part = part_of(budget, have);
+	size_t budget = tcache_budget(), part = part_of(budget, have), most = most_of(budget);
 	size_t spare = atomic_load_zu(&grants.n_waiting, MO_RELAXED) == 0 ? part / 4 : 0;
-	return have > part + spare && tcache_budget_sum() > budget - part;
+	return (have > part + spare && tcache_budget_sum() > budget - part) || have > most + most / 4;
 }
 
 bool

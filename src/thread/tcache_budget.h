@@ -14,9 +14,10 @@
  * while the sum is below half of the budget. The budget becomes smaller when the arenas return
  * memory, or when the process comes near a limit of memory; the parts also when a cache asks for
  * its first grant. If less than one part is left then, a cache that has more than 1.25 parts (more
- * than its part, while a cache waits) gives some back at its upkeep, even if it uses them
- * (tcache_budget_is_exceeded). The cache of an idle thread has no
- * upkeep; other threads take it over at their heartbeats (claim.h), which ends its grants.
+ * than its part, while a cache waits) gives some back at its upkeep, even if it uses them; so does
+ * one that has more than 1.25 times what it could grow to now (tcache_budget_is_exceeded). The
+ * cache of an idle thread has no upkeep; other threads take it over at their heartbeats (claim.h),
+ * which ends its grants.
  *
  * No lock: the sum and the number of caches are atomic words, written when the grants of a cache
  * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
@@ -51,7 +52,8 @@ size_t tcache_budget(void);
 size_t tcache_budget_more(size_t have);
 /*
  * Whether a cache with grants of `have` bytes must give some back: less than one part of the budget
- * is left, and it has more than 1.25 parts or, while a cache waits, more than one.
+ * is left, and it has more than 1.25 parts or, while a cache waits, more than one; or it has more
+ * than 1.25 times the most that one cache may have.
  */
 bool tcache_budget_is_exceeded(size_t have);
 /*

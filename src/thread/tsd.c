@@ -258,7 +258,9 @@ tsd_fetch_slow(struct tls_s *t) {
 		tsd_look(t->tsd);
 		return t->tsd;
 	}
-	return t->state == tsd_state_fresh && tsds.is_booted ? tsd_make(t) : NULL;
+	/* Deeper is a handler that interrupted its thread inside, which is about to leave, or enters. */
+	bool may_make = t->state == tsd_state_fresh && t->gate_depth == 1 && tsds.is_booted;
+	return may_make ? tsd_make(t) : NULL;
 }
 
 void
@@ -393,6 +395,7 @@ tsd_cleanup(tsd_t *tsd) {
 	atomic_fetch_sub_u32(&tsds.count, 1, MO_RELAXED);
 	t->inside--;
 	gate_exit(t);
+	mutex_id_release();
 }
 
 /*

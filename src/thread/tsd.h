@@ -21,8 +21,8 @@
 int tsd_boot(void);
 
 /*
- * Returns the calling thread's tsd, made if necessary; NULL if it can have none now. Handles
- * recalls. The caller is inside the gate.
+ * Returns the calling thread's tsd, made if necessary; NULL if it can have none now, or has none
+ * and has entered the gate more than once. Handles recalls. The caller is inside the gate.
  */
 tsd_t *tsd_fetch_slow(struct tls_s *t);
 

@@ -363,6 +363,27 @@ child_exit(void) {
 	return 0;
 }
 
+/*
+ * SECCOMP_MODE_STRICT permits no call but read, write and the end, and no instruction that reads the
+ * processor's clock. Memory that is there already can be used.
+ */
+static int
+child_strict(void) {
+	start();
+	for (int i = 0; i < 2; i++) {
+		use_small(10000, 1000);
+		use_sizes(4 << 20);
+	}
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
+		_exit(77);
+	use_small(10000, 16);
+	use_small(1000, 2000);
+	for (int i = 0; i < 20; i++)
+		use_sizes(4 << 20);
+	syscall(SYS_exit, 0);
+	return 1;
+}
+
 /* The profiler's thread: one from the start on, and none in a forked child. */
 static int
 child_counts(void) {
@@ -386,6 +407,7 @@ static const struct test_child children[] = {
 	{"threads", child_threads},
 	{"exit", child_exit},
 	{"counts", child_counts},
+	{"strict", child_strict},
 	{NULL, NULL},
 };
 
@@ -408,7 +430,7 @@ with_filter(const char *child, const char *conf, const char *session) {
 /* A filter put on at each moment. */
 static void
 each_moment(const char *conf, const char *session) {
-	for (const struct test_child *c = children; c->name != NULL && c->run != child_counts; c++)
+	for (const struct test_child *c = children; c->run != child_counts; c++)
 		with_filter(c->name, conf, session);
 }
 
@@ -426,6 +448,7 @@ main(int argc, char **argv) {
 	test_children(argc, argv, children);
 	dir_enter();
 	each_moment("", NULL);
+	with_filter("strict", "populate:false,dirty_decay_ms:-1,muzzy_decay_ms:-1", NULL);
 	each_moment("hpa:true", NULL);
 	some_moment("hpa:true,metadata_thp:always,thp:always", NULL);
 	each_moment("percpu_arena:percpu", NULL);

@@ -295,6 +295,7 @@ is "$(for f in p.*; do end_of "$f"; done | sort -u)" "replaced by exec" "exec th
 is "$(ls p.* | wc -l)" 2 "and there are two" "$(ls p.*)"
 until_true grep -q prof_dump_max_files exec.err # the last program may only just have begun
 has "$(cat exec.err)" "are as many as prof_dump_max_files" "which is said"
+is "$(grep -c 'no box could be opened' exec.err)" 0 "in one line each" "$(cat exec.err)"
 end
 rm -f p.*
 # Files that only look like one that this process has left: of another start, in use, a link, a pipe.

@@ -65,11 +65,13 @@ test_until(void) {
 	unsigned late = 0, early = 0, looks = 0;
 	start((ssize_t)ms, t0);
 	is_uint(decay_ns_until_locked(&d, t0, 0, 100), UINT64_MAX, "nothing unused: never");
-	is_uint(decay_ns_until_locked(&d, t0, 5000, 100), 2 * epoch,
-	    "pages not counted yet: two epochs");
-	is_uint(decay_ns_until_locked(&d, t0 + epoch / 2, 5000, 100), 2 * epoch - epoch / 2,
+	uint64_t fresh = decay_ns_until_locked(&d, t0, 5000, 100);
+	ok(fresh > 2 * epoch && fresh < SMOOTHSTEP_NSTEPS * epoch / 2 && fresh % epoch == 0,
+	    "pages not counted yet: they begin at the end of the epoch");
+	is_uint(decay_ns_until_locked(&d, t0 + epoch / 2, 5000, 100), fresh - epoch / 2,
 	    "from the epoch's start");
-	is_uint(decay_ns_until_locked(&d, t0 + 3 * epoch, 5000, 100), 0, "they have passed: now");
+	is_uint(decay_ns_until_locked(&d, t0 + 3 * epoch, 5000, 100), fresh - epoch,
+	    "or of the one in which they will be counted");
 	uint64_t now = t0 + 2 * epoch, born = now;
 	size_t left = 5000;
 	decay_advance_locked(&d, now, left);
@@ -95,6 +97,48 @@ test_until(void) {
 	decay_set_locked(&d, DECAY_MS_MAX, now);
 	decay_advance_locked(&d, now + atomic_load_u64(&d.epoch_ns, MO_RELAXED), 10);
 	ok(decay_ns_until_locked(&d, now, 10, 10) > UINT64_MAX / 2, "the longest time does not wrap");
+}
+
+/* `step` pages are due at the advance that decay_ns_until_locked() names, and not at the one before. */
+static bool
+is_exact(uint64_t now, size_t npages, size_t step) {
+	uint64_t epoch = atomic_load_u64(&d.epoch_ns, MO_RELAXED);
+	uint64_t at = now + decay_ns_until_locked(&d, now, npages, step);
+	decay_t copy = d;
+	while (now < at) {
+		now = atomic_load_u64(&d.epoch_start, MO_RELAXED) + epoch;
+		decay_advance_locked(&d, now, npages);
+		if ((decay_limit_locked(&d) <= npages - min_zu(step, npages)) != (now == at)) {
+			return false;
+		}
+	}
+	d = copy;
+	return now == at;
+}
+
+/* Old pages are due soon, when new ones have come too, and when some are used again. */
+static void
+test_until_mixed(void) {
+	uint64_t epoch = 2000 * MS / SMOOTHSTEP_NSTEPS, now = 0, seed = 11;
+	unsigned bad = 0, soon = 0;
+	size_t npages = 0;
+	start(2000, now);
+	for (unsigned i = 0; i < 1000; i++) {
+		size_t taken = min_zu(npages, (size_t)draw_below(&seed, 300));
+		npages = npages - taken + (size_t)draw_below(&seed, 600);
+		now += draw_below(&seed, epoch);
+		size_t seen = npages + (size_t)draw_below(&seed, 300);
+		size_t asked = seen > 150 ? seen - 150 : 0; /* some have come, or some are gone */
+		bad += asked > 0 && !decay_is_due(&d, now) && !is_exact(now, asked, 40);
+		soon += asked > d.npages_seen && decay_ns_until_locked(&d, now, asked, 40) < epoch;
+		if (decay_is_due(&d, now)) {
+			decay_advance_locked(&d, now, npages);
+			npages = min_zu(npages, decay_limit_locked(&d));
+			decay_purged_locked(&d, npages);
+		}
+	}
+	is_uint(bad, 0, "pages come and go: the answer is when they are due, not an epoch later");
+	ok(soon > 0, "old ones at the end of this epoch, though there are new ones (%u times)", soon);
 }
 
 /* Pages that come later stay longer: the limit is the sum over the epochs. */
@@ -212,6 +256,7 @@ main(void) {
 	test_all_gone_after(10000);
 	test_all_gone_after(86400000);
 	test_until();
+	test_until_mixed();
 	test_sum();
 	test_to_and_fro();
 	test_in_use_again();

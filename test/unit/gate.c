@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/time.h>
+#include <ucontext.h>
 
 #include "jemalloc_fork.h"
 #include "os/gate.h"
@@ -688,6 +689,57 @@ lost_now(void *arg UNUSED) {
 	_exit(lost_status == 0 && !gate_is_closed() && has_forked_well() ? 0 : 1);
 }
 
+#if defined(__x86_64__) && !COMPILER_TSAN
+
+#define N_STEPS 100
+#define STEPS(bits) \
+	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\t" bits ", (%%rsp)\n\tpopfq\n\t" \
+	    "lea 128(%%rsp), %%rsp" ::: "memory", "cc")
+
+static unsigned steps_left;
+
+static void
+on_step(int sig UNUSED, siginfo_t *info UNUSED, void *context) {
+	if (--steps_left == 0) {
+		tsd_enter();
+		tsd_leave();
+		((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)0x100;
+	}
+}
+
+/* Its first call of the library is interrupted by a handler that wants the thread's data. */
+static void *
+thread_steps(void *arg) {
+	struct tls_s *t = tls_get();
+	steps_left = (unsigned)(uintptr_t)arg;
+	STEPS("orq $0x100");
+	gate_enter(t);
+	gate_exit(t);
+	STEPS("andq $~0x100");
+	bool is_out = t->gate_depth == 0 && (t->gate & GATE_INSIDE) == 0;
+	return (void *)(uintptr_t)is_out;
+}
+
+static void
+steps_now(void *arg UNUSED) {
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+	unsigned bad = 0;
+	alarm(60);
+	sigaction(SIGTRAP, &action, NULL);
+	for (uintptr_t i = 1; i <= N_STEPS; i++) {
+		pthread_t t;
+		void *is_out;
+		pthread_create(&t, NULL, thread_steps, (void *)i);
+		pthread_join(t, &is_out);
+		bad += is_out == NULL;
+		gate_prefork();
+		gate_postfork_parent();
+	}
+	_exit(bad != 0);
+}
+
+#endif
+
 int
 main(void) {
 	static struct test_result r;
@@ -718,5 +770,11 @@ main(void) {
 	child_exits(&r, 0, "a handler's fork inside goes ahead; its child allocates, forks and execs");
 	run_forked(&r, stdio_now, NULL);
 	child_exits(&r, 0, "forks while another thread holds stdio's locks and allocates");
+#if defined(__x86_64__) && !COMPILER_TSAN
+	run_forked(&r, steps_now, NULL);
+	child_exits(&r, 0, "a handler makes the data of a thread that is about to leave: no mark stays");
+#else
+	skip(1, "no test of single steps in this build");
+#endif
 	return done_testing();
 }

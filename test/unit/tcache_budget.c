@@ -59,8 +59,15 @@ test_budget(void) {
 	ok(!tcache_budget_is_exceeded(all / 3), "not the part itself");
 	tcache_budget_end_wait();
 	ok(!tcache_budget_is_exceeded(all - part), "until it ends to wait");
-	tcache_budget_change(part, MIB);
-	tcache_budget_change(all - part, all / 2);
+	tcache_budget_change(part, 0);
+	tcache_budget_change(all - part, all);
+	atomic_store_zu(&room_mapped, 16 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
+	ok(!tcache_budget_is_exceeded(all), "alone in a large process: what one cache may have");
+	atomic_store_zu(&room_mapped, 8 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
+	ok(tcache_budget_is_exceeded(all) && !tcache_budget_is_exceeded(all / 2),
+	    "in one that has become half as large it gives back what is more");
+	tcache_budget_change(0, MIB);
+	tcache_budget_change(all, all / 2);
 	atomic_store_zu(&room_mapped, mapped, MO_RELAXED);
 	ok(tcache_budget_is_exceeded(all / 2), "a process that has become small takes back");
 	tcache_budget_change(all / 2, 0);

@@ -341,6 +341,34 @@ thread_busy(void *arg) {
 	return (void *)(uintptr_t)(counted / canary_usize(64, 0) - *allocs);
 }
 
+static void *
+thread_number(void *arg UNUSED) {
+	free(keep(malloc(64)));
+	return (void *)(uintptr_t)mutex_self();
+}
+
+/* Threads that come and go: their numbers as lock owners, which are finite, do not rise. */
+static void
+test_numbers(void) {
+	uint32_t before = 0;
+	for (unsigned i = 0; i < 200; i++) {
+		pthread_t t[5];
+		for (unsigned k = 0; k < 5; k++) {
+			pthread_create(&t[k], NULL, thread_number, NULL);
+		}
+		for (unsigned k = 0; k < 5; k++) {
+			void *number;
+			pthread_join(t[k], &number);
+			before = i == 0 && (uintptr_t)number > before ? (uint32_t)(uintptr_t)number : before;
+			if ((uintptr_t)number > before + 64) {
+				fail("the numbers of threads rise");
+				return;
+			}
+		}
+	}
+	pass("a thousand threads have few numbers");
+}
+
 #define N_BUSY 4
 
 static void
@@ -512,6 +540,7 @@ main(void) {
 	test_destructors();
 	test_late();
 	test_robust();
+	test_numbers();
 	test_recall();
 	test_polled();
 	return done_testing();

@@ -435,10 +435,14 @@ prof_box_is_due(void) {
 	return is_open_due() || unlikely(prof_box_is_over());
 }
 
+bool
+prof_box_is_told(int err) {
+	return err == 0 || err == ECANCELED || (err == EAGAIN && prof_keep_has_told());
+}
+
 /*
  * Opens the box that a forked child is due. After EALREADY and EBUSY it stays due, because what was
- * in the way goes on to its end; ECANCELED, as another thread ends the process, has no message, nor
- * has a lack of room that prof_keep.c has told.
+ * in the way goes on to its end.
  */
 static void
 due_open(void) {
@@ -449,7 +453,7 @@ due_open(void) {
 		return;
 	}
 	atomic_store_b(&box.is_due, false, MO_RELAXED);
-	if (err != 0 && err != ECANCELED && !(err == EAGAIN && prof_keep_has_told())) {
+	if (!prof_box_is_told(err)) {
 		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
 		    prof_errno_name(err, name));
 	}

@@ -52,6 +52,11 @@ extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
  */
 int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*
+ * Whether this result of prof_box_open() needs no message: success, ECANCELED, and a lack of room
+ * among the files that prof_keep.c has told.
+ */
+bool prof_box_is_told(int err);
+/*
  * Ends the box, if one is open: marks it as ended, removes the file unless it is to be kept, and
  * moves the tables back into memory; if that fails, see prof_box_is_over(). Waits two seconds at
  * most for a dump. Called as prof_box_open() is.
