@@ -147,6 +147,23 @@ like((jeprof('top', spew('cpu.pb', $cpu)))[2],
 	qr/^jeprof: cpu\.pb: not a profile of a heap: it counts cpu$/m,
 	'a profile of something else is refused');
 
+# One without functions, as writers have it that leave names to the reader: those of the mapped object
+# with that build-id; of another build, of an address outside of all, and of a relative path: none.
+sub wide { my ($number, $value) = @_;
+	my $out = chr($number << 3);
+	for (; $value > 127; $value >>= 7) { $out .= chr($value & 127 | 128) }
+	return $out . chr $value }
+for my $case (['the mapped object', $id, "$dir/serve", 'main;cache 40000'], ['of no build-id', '', "$dir/serve", 'main;cache 40000'],
+	['another build', '49' x 20, "$dir/serve", 'serve+0x1110;serve+0x1210 40000'],
+	['a relative path', $id, 'serve', '0x555500001110;0x555500001210 40000']) {
+	my ($what, $known, $path, $line) = @$case;
+	my $bare = text_field(1, field(1, 1) . field(2, 2)) . text_field(2, text_field(1, "\1\2") . text_field(2, "\xc0\xb8\2"))
+	    . text_field(3, field(1, 1) . wide(2, $base + 0x1000) . wide(3, $base + 0x3000) . wide(4, 0x1000) . field(5, 3) . field(6, 4))
+	    . join('', map { text_field(4, field(1, $_) . field(2, 1) . wide(3, $base + 0x1310 - 0x100 * $_)) } 1, 2)
+	    . join '', map { text_field(6, $_) } '', 'inuse_space', 'bytes', $path, $known;
+	is((jeprof('--collapsed', spew('bare.pb', $bare)))[1], "$line\n", "pprof without names: $what");
+}
+
 # ---- 200 inputs ----
 my $escape =
     "\x1b]0;x\x07\x1b[2J\x9b31m\xc2\x9b31m\xe2\x80\xae<script>alert(1)</script>'\"&`\$(touch pwned);";
