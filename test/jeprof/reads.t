@@ -74,6 +74,13 @@ is(rows(spew('cooked2.heap', $upstream =~ s/MAPPED_LIBRARIES:\n/$cooked/r)), $wa
 	'the same behind a heap_v2');
 is(rows(spew('front.heap', "%warn slow\n--- growth\n" . ($text =~ s/heap_v2\/4096/growthz/r
 				    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
+# What stands behind that list is told, not dropped in silence: two dumps in one file.
+for my $case (['heap_v2', $upstream . $maps], ['gperftools', $text]) {
+	my ($what, $one) = @$case;
+	my ($code, $out, $err) = jeprof('top', spew('two.heap', $one . $one));
+	like("$code $err", qr/^3 jeprof: two\.heap: damaged, or several profiles in one file: stacks behind its list of mapped objects: 2; they are left out$/m,
+		"$what: two in one file");
+}
 my $symbolized = (jeprof('symbolize', $ours))[1];
 is(rows(spew('symbolized', $symbolized)), $want, 'with its names');
 for my $case (['no 0x', qr/^0x/m, ''], ['a tab', qr/^0x\w+\K /m, "\t"], ['an empty line for its program', qr/^binary=.*/m, ''],
