@@ -1,7 +1,7 @@
 # Foreign: converts heap profiles of other writers to text in our form, which Dump then parses:
-# gperftools' and Go's text, collapsed stacks, pprof's profile.proto. The last two get invented
-# addresses, one for each name, also where a profile.proto has addresses. Counts that are already
-# estimates get the rate 0, which means exact. Caller: Dump. $path is the name of the profile in
+# gperftools' and Go's text, collapsed stacks, pprof's profile.proto. Names of the last two get
+# invented addresses, one for each. Counts that are already estimates get the rate 0, which means
+# exact. Caller: Dump. $path is the name of the profile in
 # messages.
 package Foreign;
 
@@ -61,28 +61,38 @@ sub collapsed {
 		my ($names, $value) = $line =~ /^(\S.*) ($count)$/ or return undef;
 		push @rows, [[map { [$_] } reverse split /;/, $names], [0, $value, 0, 0]];
 	}
-	return @rows ? named(\@rows, '') : undef;
+	return @rows ? named(\@rows, '', '', 0) : undef;
 }
 
-# A profile with its names, of rows [[names of a frame, innermost first], ...], [objects, bytes,
-# objects and bytes ever allocated], the frames leaf first; $meta are its lines of metadata, which
+# A profile with its names, of rows [[frames, leaf first], [objects, bytes, objects and bytes ever
+# allocated]]. A frame is a list of names, innermost first, which gets an invented address above
+# $base, or the address of a call. $meta are lines of metadata, $maps those of mapped objects; each
 # may be ''.
 sub named {
-	my ($rows, $meta) = @_;
+	my ($rows, $meta, $maps, $base) = @_;
 	my (%address, @symbols);
 	my $out = "heap_v2/0\n$meta";
 	for my $row (@$rows) {
+		my $behind = 0; # callers are looked up one before, leaves at it
 		my @frames = map {
-			my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g;
-				length $text ? $text : '?' } @$_;
-			$address{$name} //= do {
-				my $at = 16 * (@symbols + 1); # callers are looked up one before, leaves at it
-				push @symbols, sprintf "0x%x %s\n0x%x %s\n", $at - 1, $name, $at, $name;
-				sprintf ' 0x%x', $at;
-			};
+			my $at = $_;
+			if (ref) {
+				my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g;
+					length $text ? $text : '?' } @$_;
+				$at = $address{$name} //= do {
+					my $new = $base + 16 * (@symbols + 1);
+					push @symbols, sprintf "0x%x %s\n0x%x %s\n", $new - 1, $name, $new, $name;
+					$new;
+				};
+			} else {
+				$at += $behind;
+			}
+			$behind = 1;
+			sprintf ' 0x%x', $at;
 		} @{ $row->[0] };
 		$out .= '@' . (join('', @frames) || ' 0x0') . sprintf "\n  t*: %s: %s [%s: %s]\n", @{ $row->[1] };
 	}
+	$out .= "MAPPED_LIBRARIES:\n$maps" if length $maps;
 	$out .= sprintf "# end %d\n", length $out if length $meta;
 	return "--- symbol\n" . join('', @symbols) . "---\n--- heap\n$out";
 }
@@ -104,8 +114,11 @@ sub pprof {
 	Talk::fail(1, "$path: a damaged profile of pprof");
 }
 
+use constant INVENTED => 1 << 56; # where addresses begin that no process has
+
 # The text in our form of the fields of a profile.proto; dies with a text if it is damaged. Negative
-# counts become 0. A location without functions is named by its address.
+# counts become 0. A location without functions gets the names of its address in the object that was
+# mapped there; if none was, it is named by the address.
 sub pprof_text {
 	my ($path, $top) = @_;
 	my @strings = @{ $top->{6} };
@@ -115,10 +128,13 @@ sub pprof_text {
 		map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
 	my %function = map { my $f = fields($_);
 		(($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
+	my @mapped = mapped($top, $word);
 	my %location;
 	for my $field (map { fields($_) } @{ $top->{4} // [] }) {
 		my @names = map { $function{ fields($_)->{1}[0] // 0 } // '?' } @{ $field->{4} // [] };
-		$location{ $field->{1}[0] // 0 } = @names ? \@names : [sprintf '0x%x', $field->{3}[0] // 0];
+		my $address = $field->{3}[0] // 0;
+		$location{ $field->{1}[0] // 0 } = @names ? \@names
+		    : Places::find_range(\@mapped, $address) ? $address : [sprintf '0x%x', $address];
 	}
 	my @rows;
 	for my $sample (map { fields($_, 1, 2) } @{ $top->{2} // [] }) {
@@ -133,7 +149,24 @@ sub pprof_text {
 	my $nanos = $top->{9}[0] // 0;
 	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
-	return named(\@rows, "# jemalloc.kind=pprof\n$time");
+	my $maps = join '', map { $_->{line} } @mapped;
+	return named(\@rows, "# jemalloc.kind=pprof\n$time", $maps, INVENTED);
+}
+
+# The mapped objects of a profile.proto that have a path, sorted by address: { start, end, line: as
+# the list of mapped objects has it, behind one that gives its path a build-id }.
+sub mapped {
+	my ($top, $word) = @_;
+	my @list;
+	for my $map (map { fields($_) } @{ $top->{3} // [] }) {
+		my ($start, $end, $offset) = map { $map->{$_}[0] // 0 } 2 .. 4;
+		my ($path, $id) = map { Talk::clean($word->($map->{$_}[0])) } 5, 6;
+		next if $path !~ m{^/} || $start >= $end || $end > INVENTED;
+		my $known = $id =~ /^[0-9a-f]{4,}$/ ? "# module 0-0 0 $id $path\n" : '';
+		push @list, { start => $start, end => $end, line => sprintf "%s%x-%x r-xp %x 00:00 0 %s\n",
+			$known, $start, $end, $offset, $path };
+	}
+	return sort { $a->{start} <=> $b->{start} } @list;
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields

@@ -8,9 +8,10 @@
 # bytes between samples, 0 if counts are exact; text: all of it; threads: [number, name]; stacks:
 # see read_stacks(); maps: see map_line(); modules: { start, end, bias, id, path } of module lines;
 # symbols: address => [names] if it brings names along; program: its path by these; skipped: how
-# many unknown lines; broken: of each stack without counts, which is left out, how many of { stacks
-# } are before it }, and if told: { course: lines "# second" as lists; age, life, labeled: texts by
-# index in stacks; has_ages, ages_why: see Ages; label: number => text; frag_lines: see Frag }.
+# many unknown lines; behind: how many stacks behind the list of mapped objects, if any; broken: of
+# each stack without counts, which is left out, how many of { stacks } are before it, and if told: {
+# course: lines "# second" as lists; age, life, labeled: texts by index in stacks; has_ages,
+# ages_why: see Ages; label: number => text; frag_lines: see Frag }.
 package Dump;
 
 use constant MOST => 1_000_000_000_000_000_000; # of objects and bytes of a stack
@@ -242,7 +243,8 @@ sub read_thread {
 
 # ---- mapped objects ----
 # Reads all from the list of mapped objects on; $from is its place in { text }. Lines "NAME=VALUE"
-# define what $NAME in the paths after them stands for. The rest, as "# shrunk", is passed over.
+# define what $NAME in the paths after them stands for. Stacks are counted in { behind }. The rest,
+# as "# shrunk", is passed over.
 sub read_maps {
 	my ($self, $from) = @_;
 	my %value;
@@ -262,6 +264,8 @@ sub read_maps {
 			push @{ $self->{course} }, [split ' ', $1];
 		} elsif ($line =~ /^\s*([A-Za-z_]\w*)=(.*?)\s*$/) {
 			$value{$1} = $2;
+		} elsif ($line =~ /^\s*(?:@|\d+:\s*\d+\s*\[.*\@)/) {
+			$self->{behind}++;
 		} else {
 			$line =~ s/\$(\w+)/$value{$1} \/\/ "\$$1"/ge if %value;
 			my $map = map_line($line);
@@ -337,6 +341,8 @@ sub check_end {
 	if (defined $self->{open} || $is_cut && $self->ends_in_a_record($is_in_maps)) {
 		Talk::doubt("$name: truncated after " . scalar(@{ $self->{stacks} })
 			    . ' stacks; what is there is shown');
+	} elsif ($self->{behind}) {
+		Talk::doubt("$name: damaged, or several profiles in one file: stacks behind its list of mapped objects: $self->{behind}; they are left out");
 	} elsif (my $count = @{ $self->{broken} }) {
 		Talk::doubt("$name: damaged: stacks without counts: $count; the others are shown");
 	} elsif (!@{ $self->{maps} } && !@{ $self->{modules} } && !$self->{symbols}) {

@@ -74,6 +74,13 @@ is(rows(spew('cooked2.heap', $upstream =~ s/MAPPED_LIBRARIES:\n/$cooked/r)), $wa
 	'the same behind a heap_v2');
 is(rows(spew('front.heap', "%warn slow\n--- growth\n" . ($text =~ s/heap_v2\/4096/growthz/r
 				    =~ s/MAPPED_LIBRARIES:.*/$cooked/sr))), 'cache=40000/4 leak=9000/3', 'the same of a growth');
+# What stands behind that list is told, not dropped in silence: two dumps in one file.
+for my $case (['heap_v2', $upstream . $maps], ['gperftools', $text]) {
+	my ($what, $one) = @$case;
+	my ($code, $out, $err) = jeprof('top', spew('two.heap', $one . $one));
+	like("$code $err", qr/^3 jeprof: two\.heap: damaged, or several profiles in one file: stacks behind its list of mapped objects: 2; they are left out$/m,
+		"$what: two in one file");
+}
 my $symbolized = (jeprof('symbolize', $ours))[1];
 is(rows(spew('symbolized', $symbolized)), $want, 'with its names');
 for my $case (['no 0x', qr/^0x/m, ''], ['a tab', qr/^0x\w+\K /m, "\t"], ['an empty line for its program', qr/^binary=.*/m, ''],
@@ -146,6 +153,23 @@ my $cpu = text_field(1, field(1, 1) . field(2, 2)) . text_field(6, '') . text_fi
 like((jeprof('top', spew('cpu.pb', $cpu)))[2],
 	qr/^jeprof: cpu\.pb: not a profile of a heap: it counts cpu$/m,
 	'a profile of something else is refused');
+
+# One without functions, as writers have it that leave names to the reader: those of the mapped object
+# with that build-id; of another build, of an address outside of all, and of a relative path: none.
+sub wide { my ($number, $value) = @_;
+	my $out = chr($number << 3);
+	for (; $value > 127; $value >>= 7) { $out .= chr($value & 127 | 128) }
+	return $out . chr $value }
+for my $case (['the mapped object', $id, "$dir/serve", 'main;cache 40000'], ['of no build-id', '', "$dir/serve", 'main;cache 40000'],
+	['another build', '49' x 20, "$dir/serve", 'serve+0x1110;serve+0x1210 40000'],
+	['a relative path', $id, 'serve', '0x555500001110;0x555500001210 40000']) {
+	my ($what, $known, $path, $line) = @$case;
+	my $bare = text_field(1, field(1, 1) . field(2, 2)) . text_field(2, text_field(1, "\1\2") . text_field(2, "\xc0\xb8\2"))
+	    . text_field(3, field(1, 1) . wide(2, $base + 0x1000) . wide(3, $base + 0x3000) . wide(4, 0x1000) . field(5, 3) . field(6, 4))
+	    . join('', map { text_field(4, field(1, $_) . field(2, 1) . wide(3, $base + 0x1310 - 0x100 * $_)) } 1, 2)
+	    . join '', map { text_field(6, $_) } '', 'inuse_space', 'bytes', $path, $known;
+	is((jeprof('--collapsed', spew('bare.pb', $bare)))[1], "$line\n", "pprof without names: $what");
+}
 
 # ---- 200 inputs ----
 my $escape =
