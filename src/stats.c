@@ -2,8 +2,9 @@
  * malloc_stats_print (stats.h): text tables or JSON. The report takes its own snapshot of the
  * counters first (report_gather), so that its numbers belong together although other threads run,
  * and prints from it part by part; option letters omit parts. Only settings, zero_reallocs and the
- * counts of samples (prof_*) are read when they are printed. JSON members come from the field lists
- * that define the structs; one function prints both the header and the rows of a table.
+ * counts of samples (prof_*) are read when they are printed. The JSON of a directory of counters is
+ * made from its node of mallctl, which has the names, types and places of the fields; one function
+ * prints both the header and the rows of a table.
  *
  * Invariant: no lock is held while text is passed to the user's function. Locks: none of its own;
  * snapshot_take() and the mallctl nodes that read_node() reads take theirs and release them. Called
@@ -20,13 +21,13 @@
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "hpa/hpa_opt.h"
+#include "hpa/hslab.h"
 #include "imalloc.h"
 #include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
 #include "os/nstime.h"
 #include "prof/prof.h"
-#include "stats_hpa.h"
 #include "thread/tcache.h"
 #include "util/assert.h"
 #include "util/buf_writer.h"
@@ -70,13 +71,72 @@ typedef struct {
 
 /* ------------------------------------------------------------------ values */
 
-/* For field lists: print one member of *s as a JSON pair. */
-#define EMIT(key, type, member) \
-	emitter_json_kv(em, key, (emitter_type_t)CTL_TYPE_##type, &(member));
-#define EMIT_FIELD(name, type, says) EMIT(#name, type, s->name)
-#define EMIT_DIRTY(name, type, says) EMIT("dirty_" #name, type, s->dirty.name)
-#define EMIT_MUZZY(name, type, says) EMIT("muzzy_" #name, type, s->muzzy.name)
-#define EMIT_MUTEX(name, member, type, says) EMIT(#name, type, s->member)
+/* The directory of this name below dir, which has one. */
+static const ctl_node_t *
+child(const ctl_node_t *dir, const char *name) {
+	const ctl_node_t *node = dir->children;
+	while (strcmp(node->name, name) != 0) {
+		assert(node < &dir->children[dir->nchildren]);
+		node++;
+	}
+	return node;
+}
+
+static void
+json_field(emitter_t *em, const char *key, const ctl_field_t *f, const void *part) {
+	emitter_json_kv(em, key, (emitter_type_t)f->type, (const char *)part + f->offset);
+}
+
+static void
+json_fields(emitter_t *em, const ctl_node_t *dir, const void *part) {
+	for (size_t i = 0; i < dir->nfields; i++) {
+		json_field(em, dir->fields[i].name, &dir->fields[i], part);
+	}
+}
+
+static void json_tree(emitter_t *em, const ctl_node_t *dir, const void *whole, size_t i);
+
+/* The directory as an object; see ctl_node_part() for `whole` and i. */
+static void
+json_dir(emitter_t *em, const ctl_node_t *dir, const void *whole, size_t i) {
+	emitter_json_object_kv_begin(em, dir->name);
+	json_tree(em, dir, whole, i);
+	emitter_json_object_end(em);
+}
+
+/* Pages of slabs that are not huge which are neither in use nor dirty: they have no memory. */
+static size_t
+nretained_nonhuge(const hpa_slabs_stats_t *s) {
+	size_t pages = s->npageslabs_nonhuge << (HSLAB_LG_SIZE - LG_PAGE);
+	assert(s->nactive_nonhuge + s->ndirty_nonhuge <= pages);
+	return pages - s->nactive_nonhuge - s->ndirty_nonhuge;
+}
+
+/* What is in a directory of counters: its fields, and the directories below it. */
+static void
+json_tree(emitter_t *em, const ctl_node_t *dir, const void *whole, size_t i) {
+	const void *part = ctl_node_part(dir, whole, i);
+	json_fields(em, dir, part);
+	if (strcmp(dir->fields[0].name, "npageslabs_nonhuge") == 0) {
+		size_t nretained = nretained_nonhuge(part);
+		emitter_json_kv(em, "nretained_nonhuge", emitter_type_size, &nretained);
+	}
+	for (size_t k = 0; k < dir->nchildren; k++) {
+		const ctl_node_t *below = &dir->children[k];
+		if (below->kind == CTL_DIR) {
+			json_dir(em, below, whole, i);
+			continue;
+		}
+		emitter_json_array_kv_begin(em, strcmp(below->name, "alloc") == 0
+		    ? "extent_allocation_distribution" : below->name);
+		for (size_t j = 0; below->has(j); j++) {
+			emitter_json_object_begin(em);
+			json_tree(em, below->children, whole, j);
+			emitter_json_object_end(em);
+		}
+		emitter_json_array_end(em);
+	}
+}
 
 static void
 emit_size(emitter_t *em, const char *json_key, const char *table_key, size_t value) {
@@ -168,13 +228,6 @@ table_gap(emitter_t *em, bool *in_gap) {
 /* ------------------------------------------------------------------ mutexes */
 
 static void
-json_mutex(emitter_t *em, const char *name, const mutex_prof_data_t *s) {
-	emitter_json_object_kv_begin(em, name);
-	MUTEX_STATS_FIELDS(EMIT_MUTEX)
-	emitter_json_object_end(em);
-}
-
-static void
 cells_mutex(line_t *l, const mutex_prof_data_t *m) {
 	cell_and_rate(l, 16, "n_lock_ops", m->n_lock_ops, 8);
 	cell_and_rate(l, 16, "n_waiting", m->n_wait_times, 8);
@@ -195,16 +248,18 @@ line_mutex(emitter_t *em, bool is_header, const char *name, const mutex_prof_dat
 	line_end(&l);
 }
 
+/* The locks of the directory "mutexes" of all or of an arena, of which `whole` is the snapshot. */
 static void
-print_mutexes(emitter_t *em, const char *const *names, size_t n, const mutex_prof_data_t *m,
-    uint64_t uptime_ns) {
-	emitter_json_object_kv_begin(em, "mutexes");
-	line_mutex(em, true, "", &m[0], uptime_ns);
-	for (size_t i = 0; i < n; i++) {
-		if (emitter_is_json(em)) {
-			json_mutex(em, names[i], &m[i]);
-		} else {
-			line_mutex(em, false, names[i], &m[i], uptime_ns);
+print_mutexes(emitter_t *em, const ctl_node_t *of, const void *whole, uint64_t uptime_ns) {
+	const ctl_node_t *dir = child(of, "mutexes");
+	emitter_json_object_kv_begin(em, dir->name);
+	line_mutex(em, true, "", whole, uptime_ns);
+	for (size_t i = 0; i < dir->nchildren; i++) {
+		const ctl_node_t *lock = &dir->children[i];
+		if (lock->kind == CTL_DIR && emitter_is_json(em)) {
+			json_dir(em, lock, whole, 0);
+		} else if (lock->kind == CTL_DIR) {
+			line_mutex(em, false, lock->name, ctl_node_part(lock, whole, 0), uptime_ns);
 		}
 	}
 	emitter_json_object_end(em);
@@ -358,14 +413,11 @@ print_prof(emitter_t *em) {
 
 static void
 json_bin_infos(emitter_t *em) {
-	emitter_json_array_kv_begin(em, "bin");
-	for (unsigned i = 0; i < SC_NBINS; i++) {
-		const bin_info_t *info = &bin_infos[i];
+	const ctl_node_t *bin = child(&ctl_dir_arenas, "bin");
+	emitter_json_array_kv_begin(em, bin->name);
+	for (size_t i = 0; bin->has(i); i++) {
 		emitter_json_object_begin(em);
-		emitter_json_kv(em, "size", emitter_type_size, &info->reg_size);
-		emitter_json_kv(em, "nregs", emitter_type_uint32, &info->nregs);
-		emitter_json_kv(em, "slab_size", emitter_type_size, &info->slab_size);
-		emitter_json_kv(em, "nshards", emitter_type_uint32, &info->n_shards);
+		json_fields(em, bin->children, bin->children->base(bin->children, (size_t[]){0, 0, i}));
 		emitter_json_object_end(em);
 	}
 	emitter_json_array_end(em);
@@ -466,29 +518,34 @@ line_bytes(emitter_t *em, const char *name, size_t value) {
 	line_end(&l);
 }
 
+/* The directory stats.arenas.<i>. */
+static const ctl_node_t *
+arena_dir(void) {
+	return child(&ctl_dir_stats, "arenas")->children;
+}
+
+/* The fields of an arena of which JSON has the name "hpa_" and more in the object of hpa; or not. */
 static void
-json_group(emitter_t *em, const char *name, const class_stats_t *s) {
-	emitter_json_object_kv_begin(em, name);
-	CLASS_STATS_FIELDS(EMIT_FIELD)
-	emitter_json_object_end(em);
+json_arena_fields(emitter_t *em, const snapshot_arena_t *a, bool of_hpa) {
+	const ctl_node_t *dir = arena_dir();
+	for (size_t i = 0; i < dir->nfields; i++) {
+		const ctl_field_t *f = &dir->fields[i];
+		if ((strncmp(f->name, "hpa_", 4) == 0) == of_hpa) {
+			json_field(em, of_hpa ? f->name + 4 : strcmp(f->name, "uptime") == 0 ? "uptime_ns"
+			    : f->name, f, a);
+		}
+	}
 }
 
 static void
 json_arena_head(emitter_t *em, const snapshot_arena_t *a) {
-	const arena_stats_t *s = &a->stats;
 	if (a->name[0] != '\0') {
 		const char *name = a->name;
 		emitter_json_kv(em, "name", emitter_type_string, &name);
 	}
-	emitter_json_kv(em, "uptime_ns", emitter_type_uint64, &s->uptime_ns);
-	emitter_json_kv(em, "dss", emitter_type_string, &a->dss);
-	emitter_json_kv(em, "dirty_decay_ms", emitter_type_ssize, &a->dirty_decay_ms);
-	emitter_json_kv(em, "muzzy_decay_ms", emitter_type_ssize, &a->muzzy_decay_ms);
-	ARENA_STATS_SUM_FIELDS(EMIT_FIELD)
-	DECAY_STATS_FIELDS(EMIT_DIRTY)
-	DECAY_STATS_FIELDS(EMIT_MUZZY)
-	json_group(em, "small", &s->small);
-	json_group(em, "large", &s->large);
+	json_arena_fields(em, a, false);
+	json_dir(em, child(arena_dir(), "small"), a, 0);
+	json_dir(em, child(arena_dir(), "large"), a, 0);
 }
 
 static void
@@ -614,44 +671,45 @@ line_bin(report_t *r, bool is_header, const arena_stats_t *s, unsigned i, bool w
 	line_end(&l);
 }
 
-static void
-json_bin(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof) {
-	emitter_t *em = &r->em;
-	const bin_stats_t *s = &all->bins[i];
-	BIN_STATS_FIELDS(EMIT_FIELD)
-	if (with_prof) {
-		json_prof(em, i);
-	}
-	if (r->parts.mutexes) {
-		json_mutex(em, "mutex", &all->bin_mutexes[i]);
-	}
-}
+typedef enum { kind_small, kind_large, kind_extents } kind_t;
 
 /* What is printed of each size class of a kind; s: the statistics of the arena. */
 typedef struct {
-	const char *key; /* of the array in JSON */
+	char name[16]; /* of the directory, and of the array in JSON */
+	kind_t kind;
 	bool (*is_idle)(const arena_stats_t *s, unsigned i); /* the table has no line for it */
 	void (*line)(report_t *r, bool is_header, const arena_stats_t *s, unsigned i, bool with_prof);
-	void (*json)(report_t *r, const arena_stats_t *s, unsigned i, bool with_prof);
 } classes_t;
 
-/* Prints the n classes of a kind; one line stands for a series of idle ones. */
 static void
-print_classes(report_t *r, const classes_t *c, unsigned n, const arena_stats_t *s,
+json_class(report_t *r, kind_t kind, const ctl_node_t *dir, const snapshot_arena_t *a, unsigned i,
     bool with_prof) {
+	emitter_json_object_begin(&r->em);
+	json_fields(&r->em, dir, ctl_node_part(dir, a, i));
+	if (with_prof && kind != kind_extents) {
+		json_prof(&r->em, kind == kind_large ? SC_NBINS + i : i);
+	}
+	if (kind == kind_small && r->parts.mutexes) {
+		json_dir(&r->em, child(dir, "mutex"), a, i);
+	}
+	emitter_json_object_end(&r->em);
+}
+
+/* Prints the classes of a kind; one line stands for a series of idle ones. */
+static void
+print_classes(report_t *r, const classes_t *c, const snapshot_arena_t *a, bool with_prof) {
+	const ctl_node_t *dir = child(arena_dir(), c->name);
 	bool in_gap = false;
-	emitter_json_array_kv_begin(&r->em, c->key);
-	c->line(r, true, s, 0, with_prof);
-	for (unsigned i = 0; i < n; i++) {
+	emitter_json_array_kv_begin(&r->em, c->name);
+	c->line(r, true, &a->stats, 0, with_prof);
+	for (unsigned i = 0; dir->has(i); i++) {
 		if (emitter_is_json(&r->em)) {
-			emitter_json_object_begin(&r->em);
-			c->json(r, s, i, with_prof);
-			emitter_json_object_end(&r->em);
-		} else if (c->is_idle(s, i)) {
+			json_class(r, c->kind, dir->children, a, i, with_prof);
+		} else if (c->is_idle(&a->stats, i)) {
 			in_gap = true;
 		} else {
 			table_gap(&r->em, &in_gap);
-			c->line(r, false, s, i, with_prof);
+			c->line(r, false, &a->stats, i, with_prof);
 		}
 	}
 	table_gap(&r->em, &in_gap);
@@ -663,7 +721,7 @@ bin_is_idle(const arena_stats_t *s, unsigned i) {
 	return s->bins[i].nslabs == 0;
 }
 
-static const classes_t bin_classes = {"bins", bin_is_idle, line_bin, json_bin};
+static const classes_t bin_classes = {"bins", kind_small, bin_is_idle, line_bin};
 
 static void
 line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bool with_prof) {
@@ -688,22 +746,12 @@ line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bo
 	line_end(&l);
 }
 
-static void
-json_large(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof) {
-	emitter_t *em = &r->em;
-	const large_stats_t *s = &all->lextents[i];
-	LARGE_STATS_FIELDS(EMIT_FIELD)
-	if (with_prof) {
-		json_prof(em, SC_NBINS + i);
-	}
-}
-
 static bool
 large_is_idle(const arena_stats_t *s, unsigned i) {
 	return s->lextents[i].nmalloc == 0 && s->lextents[i].nrequests == 0;
 }
 
-static const classes_t large_classes = {"lextents", large_is_idle, line_large, json_large};
+static const classes_t large_classes = {"lextents", kind_large, large_is_idle, line_large};
 
 static void
 line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i,
@@ -728,27 +776,88 @@ line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i,
 	line_end(&l);
 }
 
-static void
-json_extents(report_t *r, const arena_stats_t *all, unsigned i, bool with_prof UNUSED) {
-	emitter_t *em = &r->em;
-	const ecache_stats_t *s = &all->extents[i];
-	ECACHE_STATS_FIELDS(EMIT_FIELD)
-}
-
 static bool
 extents_are_idle(const arena_stats_t *s, unsigned i) {
 	return s->extents[i].ndirty + s->extents[i].nmuzzy + s->extents[i].nretained == 0;
 }
 
-static const classes_t extent_classes = {"extents", extents_are_idle, line_extents, json_extents};
+static const classes_t extent_classes = {"extents", kind_extents, extents_are_idle, line_extents};
+
+/* ------------------------------------------------------------------ huge pages */
+
+static void
+line_kind(emitter_t *em, const char *title, const hpa_slabs_stats_t *s) {
+	if (s->npageslabs_huge + s->npageslabs_nonhuge > 0) {
+		emitter_table_printf(em, "  %s: huge: %zu, active: %zu, dirty: %zu; "
+		    "not huge: %zu, active: %zu, dirty: %zu, retained: %zu\n", title, s->npageslabs_huge,
+		    s->nactive_huge, s->ndirty_huge, s->npageslabs_nonhuge, s->nactive_nonhuge,
+		    s->ndirty_nonhuge, nretained_nonhuge(s));
+	}
+}
+
+static void
+line_alloc(emitter_t *em, const hpa_alloc_stats_t *s) {
+	if (s->extents > 0) {
+		emitter_table_printf(em, "  Requests for %llu to %llu extents: got %llu from %llu slabs, "
+		    "%llu ns a slab\n", (unsigned long long)s->min_extents,
+		    (unsigned long long)s->max_extents, (unsigned long long)s->extents,
+		    (unsigned long long)s->ps, (unsigned long long)s->total_elapsed_ns_per_ps);
+	}
+}
+
+/* JSON has every key, also if hpa is off; text only if there are huge slabs, or some were purged. */
+static void
+print_hpa(emitter_t *em, const snapshot_arena_t *a) {
+	const hpa_stats_t *hpa = &a->stats.hpa;
+	if (emitter_is_json(em)) {
+		const ctl_node_t *dir = child(arena_dir(), "hpa_shard");
+		emitter_json_object_kv_begin(em, dir->name);
+		json_arena_fields(em, a, true);
+		json_tree(em, dir, a, 0);
+		emitter_json_object_end(em);
+		return;
+	}
+	if (hpa->npageslabs == 0 && hpa->npurges == 0) {
+		return;
+	}
+	emitter_table_printf(em, "Small extent caches: %zu bytes, hits: %zu, misses: %zu, "
+	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec.bytes, hpa->sec.hits,
+	    hpa->sec.misses, hpa->sec.dalloc_noflush, hpa->sec.dalloc_flush, hpa->sec.overfills);
+	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
+	    "dirty pages: %zu\n",
+	    hpa->npageslabs, hpa->nactive, hpa->ndirty);
+	emitter_table_printf(em, "  Purge passes: %llu, purges: %llu, hugifies: %llu, failures: %llu, "
+	    "dehugifies: %llu\n", (unsigned long long)hpa->npurge_passes,
+	    (unsigned long long)hpa->npurges, (unsigned long long)hpa->nhugifies,
+	    (unsigned long long)hpa->nhugify_failures, (unsigned long long)hpa->ndehugifies);
+	line_kind(em, "In all slabs", &hpa->slabs);
+	line_kind(em, "In full slabs", &hpa->full_slabs);
+	line_kind(em, "In empty slabs", &hpa->empty_slabs);
+	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
+		line_alloc(em, &hpa->alloc[i]);
+	}
+}
+
+/*
+ * Text only if pages were populated (MADV_POPULATE_WRITE), if that failed, or if a huge piece
+ * (2 MiB, extent/piece.h) was made.
+ */
+static void
+print_thp(emitter_t *em, const snapshot_global_t *global) {
+	const thp_stats_t *s = &global->thp;
+	json_dir(em, child(&ctl_dir_stats, "thp"), global, 0);
+	if (s->npopulate + s->nfailures > 0) {
+		emitter_table_printf(em, "Populated: %zu bytes by %zu calls, failures: %zu\n", s->populated,
+		    s->npopulate, s->nfailures);
+	}
+	if (s->npieces > 0) {
+		emitter_table_printf(em, "Huge pieces: %zu, made: %zu, broken: %zu, slow: %zu, "
+		    "pauses: %zu\n", s->pieces, s->npieces, s->nbroken, s->nslow, s->npauses);
+	}
+}
 
 static void
 print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
-#define MUTEX_NAME(name, expr, says) #name,
-	static const char *const mutex_names[] = {ARENA_MUTEXES(MUTEX_NAME)};
-#undef MUTEX_NAME
-	const arena_stats_t *s = &a->stats;
-	static_assert(ARRAY_LEN(mutex_names) == arena_mutex_count, "a name for each lock");
 	assert(!is_merged || a == r->snap.merged);
 	bool with_prof = has_prof_columns(is_merged);
 	if (emitter_is_json(&r->em)) {
@@ -757,19 +866,19 @@ print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
 		table_arena_head(&r->em, a);
 	}
 	if (r->parts.mutexes) {
-		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), s->mutexes, s->uptime_ns);
+		print_mutexes(&r->em, arena_dir(), a, a->stats.uptime_ns);
 	}
 	if (r->parts.bins) {
-		print_classes(r, &bin_classes, SC_NBINS, s, with_prof);
+		print_classes(r, &bin_classes, a, with_prof);
 	}
 	if (r->parts.large) {
-		print_classes(r, &large_classes, SC_NSIZES - SC_NBINS, s, with_prof);
+		print_classes(r, &large_classes, a, with_prof);
 	}
 	if (r->parts.extents) {
-		print_classes(r, &extent_classes, SC_NPSIZES, s, with_prof);
+		print_classes(r, &extent_classes, a, with_prof);
 	}
 	if (r->parts.hpa) {
-		stats_print_hpa(&r->em, &s->hpa);
+		print_hpa(&r->em, a);
 	}
 }
 
@@ -780,7 +889,7 @@ print_global(report_t *r) {
 	emitter_t *em = &r->em;
 	const snapshot_global_t *s = &r->snap.global;
 	size_t zero_reallocs = imalloc_zero_reallocs();
-	SNAPSHOT_GLOBAL_FIELDS(EMIT_FIELD)
+	json_fields(em, &ctl_dir_stats, s);
 	emitter_table_printf(em, "Allocated: %zu, active: %zu, metadata: %zu (n_thp %zu, edata %zu, "
 	    "rtree %zu), resident: %zu, mapped: %zu, retained: %zu\n", s->allocated, s->active,
 	    s->metadata, s->metadata_thp, s->metadata_edata, s->metadata_rtree, s->resident,
@@ -789,10 +898,9 @@ print_global(report_t *r) {
 }
 
 static void
-print_background(emitter_t *em, const snapshot_background_t *s) {
-	emitter_json_object_kv_begin(em, "background_thread");
-	SNAPSHOT_BACKGROUND_FIELDS(EMIT_FIELD)
-	emitter_json_object_end(em);
+print_background(emitter_t *em, const snapshot_global_t *global) {
+	const snapshot_background_t *s = &global->background;
+	json_dir(em, child(&ctl_dir_stats, "background_thread"), global, 0);
 	emitter_table_printf(em, "Background threads: %zu, num_runs: %llu, run_interval: %llu ns\n",
 	    s->num_threads, (unsigned long long)s->num_runs, (unsigned long long)s->run_interval);
 }
@@ -839,18 +947,13 @@ print_arenas(report_t *r) {
 
 static void
 print_stats(report_t *r) {
-#define MUTEX_NAME(name, says) #name,
-	static const char *const mutex_names[] = {SNAPSHOT_MUTEXES(MUTEX_NAME)};
-#undef MUTEX_NAME
 	const snapshot_global_t *global = &r->snap.global;
-	static_assert(ARRAY_LEN(mutex_names) == snapshot_mutex_count, "a name for each lock");
 	emitter_json_object_kv_begin(&r->em, "stats");
 	print_global(r);
-	print_background(&r->em, &global->background);
-	stats_print_thp(&r->em, &global->thp);
+	print_background(&r->em, global);
+	print_thp(&r->em, global);
 	if (r->parts.mutexes) {
-		print_mutexes(&r->em, mutex_names, ARRAY_LEN(mutex_names), global->mutexes,
-		    r->snap.merged->stats.uptime_ns);
+		print_mutexes(&r->em, &ctl_dir_stats, global, r->snap.merged->stats.uptime_ns);
 	}
 	emitter_json_object_end(&r->em);
 	if (r->parts.merged || r->parts.arenas || (r->parts.destroyed && r->snap.destroyed != NULL)) {

@@ -163,9 +163,7 @@ bg_unserve_all(unsigned k) {
 
 static void
 bg_count_run(bg_thread_t *t, bool is_first) {
-	struct tls_s *tls = tls_get();
-	gate_enter(tls);
-	mutex_lock(&t->mtx);
+	gate_lock(&t->mtx);
 	uint64_t now = nstime_monotonic_ns();
 	if (!is_first) {
 		t->nbetween++;
@@ -173,8 +171,7 @@ bg_count_run(bg_thread_t *t, bool is_first) {
 	}
 	t->last_run_ns = now;
 	t->nruns++;
-	mutex_unlock(&t->mtx);
-	gate_exit(tls);
+	gate_unlock(&t->mtx);
 }
 
 static void *

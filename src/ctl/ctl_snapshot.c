@@ -42,47 +42,30 @@ cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUN
 /* ------------------------------------------------------------------ adding up */
 
 #define ADD(name, type, says) to->name += from->name;
+#define IS_COUNTER(name, type, says) && sizeof(type) == sizeof(uint64_t)
+cassert(true DECAY_STATS_FIELDS(IS_COUNTER) CLASS_STATS_FIELDS(IS_COUNTER)
+    BIN_STATS_FIELDS(IS_COUNTER) LARGE_STATS_FIELDS(IS_COUNTER) ECACHE_STATS_FIELDS(IS_COUNTER)
+    HPA_SLABS_FIELDS(IS_COUNTER));
+#undef IS_COUNTER
 
+/* Adds up a struct of 64-bit counters and nothing else, or an array of such structs. */
 static void
-add_decay(decay_stats_t *to, const decay_stats_t *from) {
-	DECAY_STATS_FIELDS(ADD)
+add_words(void *to, const void *from, size_t bytes) {
+	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++) {
+		((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
+	}
 }
 
-static void
-add_group(class_stats_t *to, const class_stats_t *from) {
-	CLASS_STATS_FIELDS(ADD)
-}
-
-static void
-add_bin(bin_stats_t *to, const bin_stats_t *from) {
-	BIN_STATS_FIELDS(ADD)
-}
-
-static void
-add_lextent(large_stats_t *to, const large_stats_t *from) {
-	LARGE_STATS_FIELDS(ADD)
-}
-
-static void
-add_extent(ecache_stats_t *to, const ecache_stats_t *from) {
-	ECACHE_STATS_FIELDS(ADD)
-}
-
-static void
-add_hpa_slabs(hpa_slabs_stats_t *to, const hpa_slabs_stats_t *from) {
-	HPA_SLABS_FIELDS(ADD)
-}
+#define ADD_COUNTERS(member) add_words(&to->member, &from->member, sizeof(to->member))
 
 static void
 add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_SHARD_FIELDS(ADD)
 	to->sec.bytes += from->sec.bytes;
-	add_hpa_slabs(&to->slabs, &from->slabs);
-	add_hpa_slabs(&to->full_slabs, &from->full_slabs);
-	add_hpa_slabs(&to->empty_slabs, &from->empty_slabs);
-	for (unsigned i = 0; i < HPA_NONFULL_KINDS; i++) {
-		add_hpa_slabs(&to->nonfull_slabs[i], &from->nonfull_slabs[i]);
-	}
+	ADD_COUNTERS(slabs);
+	ADD_COUNTERS(full_slabs);
+	ADD_COUNTERS(empty_slabs);
+	ADD_COUNTERS(nonfull_slabs);
 }
 
 static void
@@ -105,19 +88,15 @@ add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 static void
 add_counters(arena_stats_t *to, const arena_stats_t *from) {
 	to->uptime_ns = to->uptime_ns > from->uptime_ns ? to->uptime_ns : from->uptime_ns;
-	add_decay(&to->dirty, &from->dirty);
-	add_decay(&to->muzzy, &from->muzzy);
-	add_group(&to->small, &from->small);
-	add_group(&to->large, &from->large);
+	ADD_COUNTERS(dirty);
+	ADD_COUNTERS(muzzy);
+	ADD_COUNTERS(small);
+	ADD_COUNTERS(large);
+	ADD_COUNTERS(bins);
+	ADD_COUNTERS(lextents);
+	ADD_COUNTERS(extents);
 	for (unsigned i = 0; i < BIN_MAX; i++) {
-		add_bin(&to->bins[i], &from->bins[i]);
 		mutex_prof_merge(&to->bin_mutexes[i], &from->bin_mutexes[i]);
-	}
-	for (unsigned i = 0; i < LARGE_CLASSES_MAX; i++) {
-		add_lextent(&to->lextents[i], &from->lextents[i]);
-	}
-	for (unsigned i = 0; i < SC_NPSIZES_MAX; i++) {
-		add_extent(&to->extents[i], &from->extents[i]);
 	}
 	add_hpa_counters(&to->hpa, &from->hpa);
 	for (unsigned i = 0; i < arena_mutex_count; i++) {

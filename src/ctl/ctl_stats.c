@@ -38,27 +38,16 @@ arena_of(const size_t *mib) {
 	return s == NULL ? NULL : s->merged;
 }
 
-/*
- * The struct that a directory is about. It lies in `whole`, a snapshot_global_t or
- * snapshot_arena_t; CTL_ARG() of the directory is its offset in bytes. For a directory about an
- * element of an array, CTL_ARG() is the offset of element 0, dir->size is the size of an element in
- * bytes, and i is the index; for others i is 0. NULL if `whole` is NULL.
- */
-static const void *
-part_of(const void *whole, const ctl_node_t *dir, size_t i) {
-	return whole == NULL ? NULL : (const char *)whole + ctl_node_arg(dir) + i * dir->size;
-}
-
 static const void *
 base_global(const ctl_node_t *dir, const size_t *mib) {
 	(void)mib;
 	const snapshot_t *s = snapshot_get_locked();
-	return part_of(s == NULL ? NULL : &s->global, dir, 0);
+	return ctl_node_part(dir, s == NULL ? NULL : &s->global, 0);
 }
 
 static const void *
 base_arena(const ctl_node_t *dir, const size_t *mib) {
-	return part_of(arena_of(mib), dir, 0);
+	return ctl_node_part(dir, arena_of(mib), 0);
 }
 
 /*
@@ -68,13 +57,13 @@ base_arena(const ctl_node_t *dir, const size_t *mib) {
 static const void *
 base_arena_item(const ctl_node_t *dir, const size_t *mib) {
 	assert(dir->size > 0);
-	return part_of(arena_of(mib), dir, mib[4]);
+	return ctl_node_part(dir, arena_of(mib), mib[4]);
 }
 
 static const void *
 base_hpa_item(const ctl_node_t *dir, const size_t *mib) {
 	assert(dir->size > 0);
-	return part_of(arena_of(mib), dir, mib[5]);
+	return ctl_node_part(dir, arena_of(mib), mib[5]);
 }
 
 /* ------------------------------------------------------------------ indices */
@@ -199,7 +188,7 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ directories */
 
 /*
- * For part_of(). AT: the flags of a directory about a struct in snapshot_arena_t, with its offset.
+ * For ctl_node_part(). AT: the flags of a directory about a struct in snapshot_arena_t, with its offset.
  * ITEM: size and flags of a directory about an element of an array in snapshot_arena_t. ITEM_NODE:
  * such a directory; f is its field list, b its base function.
  */

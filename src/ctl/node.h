@@ -264,6 +264,17 @@ ctl_node_arg(const ctl_node_t *node) {
 	return node->flags >> CTL_ARG_SHIFT;
 }
 
+/*
+ * The struct that a directory of statistics is about. It lies in `whole`, a snapshot_global_t or
+ * snapshot_arena_t; CTL_ARG() of the directory is its offset in bytes. For a directory about an
+ * element of an array, CTL_ARG() is the offset of element 0, dir->size is the size of an element in
+ * bytes, and i is the index; for others i is 0. NULL if `whole` is NULL.
+ */
+static inline const void *
+ctl_node_part(const ctl_node_t *dir, const void *whole, size_t i) {
+	return whole == NULL ? NULL : (const char *)whole + ctl_node_arg(dir) + i * dir->size;
+}
+
 /* That number of the leaf of a call. */
 static inline unsigned
 ctl_arg(const ctl_call_t *call) {

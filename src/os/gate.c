@@ -247,6 +247,33 @@ gate_reenter(struct tls_s *t, uint32_t depth) {
 	}
 }
 
+uint32_t
+gate_step_out(void) {
+	struct tls_s *t = tls_get();
+	t->inside++;
+	return gate_leave_all(t);
+}
+
+void
+gate_step_in(uint32_t depth) {
+	struct tls_s *t = tls_get();
+	gate_reenter(t, depth);
+	assert(t->inside > 0);
+	t->inside--;
+}
+
+void
+gate_lock(mutex_t *m) {
+	gate_enter(tls_get());
+	mutex_lock(m);
+}
+
+void
+gate_unlock(mutex_t *m) {
+	mutex_unlock(m);
+	gate_exit(tls_get());
+}
+
 /*
  * Makes `link` the first of the list; `next` was the first until now, or is NULL if the list was
  * empty. The caller holds gate.mtx.

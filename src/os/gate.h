@@ -184,6 +184,16 @@ void gate_enter(struct tls_s *t);
  */
 uint32_t gate_leave_all(struct tls_s *t);
 void gate_reenter(struct tls_s *t, uint32_t depth);
+/*
+ * The same with tls_s.inside raised meanwhile: around a function of the user's, or long work of the
+ * library's own, in which nothing that the thread allocates is sampled.
+ */
+uint32_t gate_step_out(void);
+void gate_step_in(uint32_t depth);
+
+/* Enters the gate and takes the lock; lets go of both. */
+void gate_lock(mutex_t *m);
+void gate_unlock(mutex_t *m);
 
 /*
  * Puts a thread's words on the list that forking threads read. gate_unregister() takes them off;

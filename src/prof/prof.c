@@ -205,9 +205,9 @@ sample_record(prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate, const void *
 	}
 	prof_sample_hook_t hook = prof_sample_hook_get();
 	if (unlikely(hook != NULL)) {
-		uint32_t depth = prof_hook_begin();
+		uint32_t depth = gate_step_out();
 		hook(ptr, req, bt->vec, bt->len, usize);
-		prof_hook_end(depth);
+		gate_step_in(depth);
 	}
 }
 
@@ -310,9 +310,9 @@ prof_sample_free(tsd_t *tsd, const void *ptr, sample_rec_t *rec, size_t usize) {
 	 */
 	prof_sample_free_hook_t hook = prof_sample_free_hook_get();
 	if (unlikely(hook != NULL)) {
-		uint32_t depth = prof_hook_begin();
+		uint32_t depth = gate_step_out();
 		hook(ptr, usize);
-		prof_hook_end(depth);
+		gate_step_in(depth);
 	}
 }
 

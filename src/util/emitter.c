@@ -3,7 +3,7 @@
  * The JSON side keeps three facts: how many containers are open (depth), whether the innermost one
  * needs a comma before the next item, and whether a key has been written whose value is still to
  * come. The text side keeps only its level of indentation, in depth too. No lock and no allocation:
- * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c, stats_hpa.c),
+ * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c),
  * prof_recent.c and, for strings, prof_write.c.
  */
 #include "util/emitter.h"

@@ -5,7 +5,7 @@
  * so a buffer (util/buf_writer.h) should be behind it. In JSON, not in the table, a string is
  * escaped, and a byte that is not part of valid UTF-8 becomes U+FFFD. Keys and headers must not be
  * NULL. An emitter_t is used by one thread at a time and has no lock. Callers are stats.c,
- * stats_hpa.c, prof_recent.c and, for strings, prof_write.c.
+ * prof_recent.c and, for strings, prof_write.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H

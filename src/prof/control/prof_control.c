@@ -669,7 +669,6 @@ thread_text(void) {
 /* Starts the thread if it is wanted, permitted, and does not run. */
 static void
 thread_start(void) {
-	struct tls_s *t = tls_get();
 	atomic_store_b(&control.thread_due, false, MO_RELAXED);
 	atomic_store_b(&thread_event_is_wanted, false, MO_RELAXED);
 	if (atomic_load_b(&control.thread_failed, MO_RELAXED) || !thread_is_wanted()
@@ -684,11 +683,9 @@ thread_start(void) {
 	if (atomic_exchange_b(&control.has_thread, true, MO_ACQ_REL)) {
 		return;
 	}
-	uint32_t depth = gate_leave_all(t);
-	t->inside++;
+	uint32_t depth = gate_step_out();
 	thread_make();
-	t->inside--;
-	gate_reenter(t, depth);
+	gate_step_in(depth);
 }
 
 bool

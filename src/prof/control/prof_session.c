@@ -585,8 +585,7 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 static int
 session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
 	struct tls_s *t = tls_get();
-	t->inside++;
-	uint32_t depth = gate_leave_all(t);
+	uint32_t depth = gate_step_out();
 	prof_backtrace_prepare(); /* now, because samples are lost while one thread does it */
 	int err = prefix_check(o, why);
 	gate_enter(t);
@@ -600,9 +599,8 @@ session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
 		prefix_restore();
 	}
 	session_leave(err == 0 ? id : id - 1, err == 0 ? prof_session_active : prof_session_idle);
-	t->inside--;
 	gate_exit(t);
-	gate_reenter(t, depth);
+	gate_step_in(depth);
 	return err;
 }
 
@@ -686,11 +684,9 @@ session_end(uint64_t id, uint64_t late, char *told) {
 	}
 	struct tls_s *t = tls_get();
 	if (session.has_box) {
-		t->inside++;
-		uint32_t depth = gate_leave_all(t);
+		uint32_t depth = gate_step_out();
 		prof_box_close();
-		gate_reenter(t, depth);
-		t->inside--;
+		gate_step_in(depth);
 	}
 	gate_enter(t);
 	t->inside++;

@@ -997,9 +997,7 @@ error_text_locked(char *buf, size_t size) {
 static void
 outcome(const prof_dump_t *d, int err, bool was_open) {
 	mutex_assert_owner(&dumper.mtx);
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	mutex_lock(&known.mtx);
+	gate_lock(&known.mtx);
 	if (err != 0) {
 		known.last_err = err;
 		known.last_written = dumper.file.written;
@@ -1015,8 +1013,7 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 	} else if (d->told != NULL) {
 		text_copy(d->told, PROF_PATH_SIZE, d->sink != NULL ? "-" : known.last_path);
 	}
-	mutex_unlock(&known.mtx);
-	gate_exit(t);
+	gate_unlock(&known.mtx);
 	if (err != 0) {
 		outcome_bad(d, err, was_open);
 		return;
@@ -1201,7 +1198,6 @@ dump_try_lock(const prof_dump_t *d) {
 int
 prof_dump(prof_dump_t *d) {
 	int saved = errno;
-	struct tls_s *t = tls_get();
 	if (d->told != NULL) {
 		d->told[0] = '\0';
 	}
@@ -1215,15 +1211,13 @@ prof_dump(prof_dump_t *d) {
 	if (unlikely(is_given_up())) {
 		return EBUSY;
 	}
-	uint32_t depth = gate_leave_all(t);
-	t->inside++;
+	uint32_t depth = gate_step_out();
 	int err = EBUSY;
 	if (dump_try_lock(d)) {
 		err = dump_locked(d);
 		mutex_unlock(&dumper.mtx);
 	}
-	t->inside--;
-	gate_reenter(t, depth);
+	gate_step_in(depth);
 	errno = saved;
 	return err;
 }

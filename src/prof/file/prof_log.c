@@ -123,9 +123,7 @@ prof_log_start(const char *path) {
 		return EFAULT;
 	}
 	int err = EFAULT;
-	struct tls_s *t = tls_get();
-	gate_enter(t);
-	mutex_lock(&alog.mtx);
+	gate_lock(&alog.mtx);
 	/* The previous writer announces without the lock that it has finished. */
 	if (atomic_load_u32(&prof_log_state, MO_ACQUIRE) == prof_log_stopped) {
 		alog.has_path = path != NULL;
@@ -136,8 +134,7 @@ prof_log_start(const char *path) {
 		atomic_store_u32(&prof_log_state, prof_log_started, MO_RELEASE);
 		err = 0;
 	}
-	mutex_unlock(&alog.mtx);
-	gate_exit(t);
+	gate_unlock(&alog.mtx);
 	return err;
 }
 

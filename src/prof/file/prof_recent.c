@@ -302,14 +302,13 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 		return EBUSY; /* called from the callback of a dump */
 	}
 	struct tls_s *t = tls_get();
-	uint32_t depth = gate_leave_all(t);
+	uint32_t depth = gate_step_out();
 	malloc_io_text_t text = {opaque, MALLOC_IO_PATIENCE_MS};
 	emitter_t em;
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
 		opaque = &text;
 	}
-	t->inside++;
 	mutex_lock(&recent.dump_mtx);
 	gate_enter(t);
 	int err = recent_copy(&printed);
@@ -322,8 +321,7 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 		gate_exit(t);
 	}
 	mutex_unlock(&recent.dump_mtx);
-	t->inside--;
-	gate_reenter(t, depth);
+	gate_step_in(depth);
 	return err;
 }
 

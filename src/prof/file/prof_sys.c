@@ -97,19 +97,6 @@ prof_kind_name(prof_kind_t kind) {
 
 /* ---------------------------------------------------------------- prefix */
 
-/* Enters the gate and takes the lock of the prefix. */
-static void
-prefix_lock(void) {
-	gate_enter(tls_get());
-	mutex_lock(&names.mtx);
-}
-
-static void
-prefix_unlock(void) {
-	mutex_unlock(&names.mtx);
-	gate_exit(tls_get());
-}
-
 void
 prof_sys_path_absolute(char *buf, size_t size, const char *path) {
 	size_t len = strlen(path), at = 0;
@@ -177,24 +164,24 @@ prof_sys_prefix_set(const char *prefix) {
 	if (!prof_sys_prefix_fits(prefix, strnlen(prefix, PROF_PREFIX_MAX))) {
 		return EINVAL;
 	}
-	prefix_lock();
+	gate_lock(&names.mtx);
 	names.prefix[0] = '\0';
 	if (prefix[0] != '\0') {
 		prof_sys_path_absolute(names.prefix, PROF_PREFIX_TEXT_MAX + 1, prefix);
 	}
 	atomic_store_b(&names.has_prefix, prefix[0] != '\0', MO_RELAXED);
-	prefix_unlock();
+	gate_unlock(&names.mtx);
 	return 0;
 }
 
 void
 prof_sys_prefix_get(char *buf, size_t size) {
 	assert(size > 0);
-	prefix_lock();
+	gate_lock(&names.mtx);
 	size_t len = strnlen(names.prefix, size - 1);
 	memcpy(buf, names.prefix, len);
 	buf[len] = '\0';
-	prefix_unlock();
+	gate_unlock(&names.mtx);
 }
 
 bool
@@ -229,12 +216,12 @@ stamp_text(char out[2 * NSTIME_STAMP_SIZE + 2], const prof_name_t *name) {
 /* Writes <prefix>[.<pidns>].<pid> and returns its length; size or more if it does not fit. */
 static size_t
 name_head(char *buf, size_t size) {
-	prefix_lock();
+	gate_lock(&names.mtx);
 	size_t len = strlen(names.prefix);
 	if (len < size) {
 		memcpy(buf, names.prefix, len + 1);
 	}
-	prefix_unlock();
+	gate_unlock(&names.mtx);
 	if (len >= size) {
 		return size;
 	}

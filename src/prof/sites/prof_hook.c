@@ -43,28 +43,12 @@ prof_hook_set(prof_hook_t which, prof_hook_fn_t hook) {
 	return 0;
 }
 
-uint32_t
-prof_hook_begin(void) {
-	struct tls_s *t = tls_get();
-	uint32_t depth = gate_leave_all(t);
-	t->inside++;
-	return depth;
-}
-
-void
-prof_hook_end(uint32_t depth) {
-	struct tls_s *t = tls_get();
-	assert(t->inside > 0);
-	t->inside--;
-	gate_reenter(t, depth);
-}
-
 void
 prof_hook_backtrace(void **vec, unsigned *len, unsigned max) {
 	prof_backtrace_hook_t hook = (prof_backtrace_hook_t)prof_hook_get(PROF_HOOK_BACKTRACE);
-	uint32_t depth = prof_hook_begin();
+	uint32_t depth = gate_step_out();
 	hook(vec, len, max);
-	prof_hook_end(depth);
+	gate_step_in(depth);
 	if (*len > max) {
 		*len = max;
 	}

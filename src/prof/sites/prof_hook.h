@@ -57,14 +57,7 @@ prof_hook_has_backtrace(void) {
 	return __atomic_load_n(&prof_hooks[PROF_HOOK_BACKTRACE], MO_ACQUIRE) != NULL;
 }
 /*
- * Around a call of a hook by a thread inside the gate without a lock: _begin leaves all levels of
- * the gate, because the user's function may wait for something, and raises `inside`; _end undoes
- * both, with the depth that _begin returned.
- */
-uint32_t prof_hook_begin(void);
-void prof_hook_end(uint32_t depth);
-/*
- * Calls the backtrace hook, with prof_hook_begin() before and prof_hook_end() after it; *len
+ * Calls the backtrace hook, between gate_step_out() and gate_step_in(); *len
  * becomes the number of addresses in vec, at most max; it stays if the hook does not set it.
  */
 void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);

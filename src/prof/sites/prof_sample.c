@@ -85,13 +85,11 @@ rate_make_locked(void) {
 void
 prof_sample_rate_set(uint64_t rate) {
 	assert(rate > 0);
-	gate_enter(tls_get());
-	mutex_lock(&sampling.mtx);
+	gate_lock(&sampling.mtx);
 	atomic_store_u64(&sampling.base, rate, MO_RELAXED);
 	sampling.shift = 0;
 	rate_make_locked();
-	mutex_unlock(&sampling.mtx);
-	gate_exit(tls_get());
+	gate_unlock(&sampling.mtx);
 }
 
 uint64_t
@@ -101,36 +99,23 @@ prof_sample_base(void) {
 
 void
 prof_sample_scale(int doublings) {
-	gate_enter(tls_get());
-	mutex_lock(&sampling.mtx);
+	gate_lock(&sampling.mtx);
 	int shift = (int)sampling.shift + doublings;
 	shift = shift < 0 ? 0 : shift > SHIFT_MAX ? SHIFT_MAX : shift;
 	if (sampling.shift != (unsigned)shift && prof_sample_rate() != 0) {
 		sampling.shift = (unsigned)shift;
 		rate_make_locked();
 	}
-	mutex_unlock(&sampling.mtx);
-	gate_exit(tls_get());
+	gate_unlock(&sampling.mtx);
 }
 
 void
-prof_sample_switch(bool on) {
-	gate_enter(tls_get());
-	mutex_lock(&sampling.mtx);
+prof_sample_switch(bool on, uint64_t listener_rate) {
+	gate_lock(&sampling.mtx);
 	sampling.is_on = on;
+	sampling.listener_rate = listener_rate;
 	sampling_publish_locked();
-	mutex_unlock(&sampling.mtx);
-	gate_exit(tls_get());
-}
-
-void
-prof_sample_listener_set(uint64_t rate) {
-	gate_enter(tls_get());
-	mutex_lock(&sampling.mtx);
-	sampling.listener_rate = rate;
-	sampling_publish_locked();
-	mutex_unlock(&sampling.mtx);
-	gate_exit(tls_get());
+	gate_unlock(&sampling.mtx);
 }
 
 /*

@@ -29,12 +29,12 @@ uint64_t prof_sample_configured(void);
 uint64_t prof_sample_rate(void);
 /*
  * The first stores the rate (bytes, > 0) and ends the doublings that prof_sample_scale() made; the
- * second stores whether prof.active has samples taken. Both publish the result to all threads. All
- * four setters of this file enter the gate (os/gate.h: fork waits until no thread is inside); the
- * caller may be inside already.
+ * second stores whether prof.active has samples taken, and the rate while only a tracer wants them
+ * (0: none does). Both publish the result to all threads. All three setters of this file enter the
+ * gate (os/gate.h: fork waits until no thread is inside); the caller may be inside already.
  */
 void prof_sample_rate_set(uint64_t rate);
-void prof_sample_switch(bool on);
+void prof_sample_switch(bool on, uint64_t listener_rate);
 /* The rate as it was set, in bytes, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*
@@ -45,9 +45,6 @@ uint64_t prof_sample_base(void);
  * nothing before a rate was set. For prof_budget.c.
  */
 void prof_sample_scale(int doublings);
-/* Sets the rate, in bytes, while only a tracer wants samples; 0: none does. */
-void prof_sample_listener_set(uint64_t rate);
-
 /*
  * Number of objects that a sample of usize bytes (> 0), drawn with this rate (> 0), stands for,
  * times PROF_WEIGHT_ONE; from 1 to 2^40 objects. Takes no lock.

@@ -22,7 +22,7 @@
 #include "util/bits.h"
 
 atomic_b_t prof_switch_active;
-/* prof_switch_active or switches.has_listener, as switches_apply_locked() found them last */
+/* prof_switch_active or switches.listener_rate, as switches_apply_locked() found them last */
 atomic_b_t prof_switch_wants_samples;
 
 /*
@@ -36,7 +36,7 @@ static struct {
 	atomic_b_t is_ready;
 	atomic_b_t thread_active_init; /* thread.prof.active of threads that get a record from now on */
 	atomic_b_t gdump;              /* prof.gdump */
-	atomic_b_t has_listener;       /* a tracer has samples taken */
+	atomic_u64_t listener_rate;    /* bytes between samples for a tracer; 0: none is attached */
 	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_set_ready() */
 	void (*gdump_due)(void);
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
@@ -74,7 +74,8 @@ switches_apply_locked(void) {
 	if (ready && wants && prof_switch_begun_ns() == 0) {
 		prof_root_begun_set(nstime_monotonic_ns());
 	}
-	prof_sample_switch(ready && prof_switch_is_active());
+	prof_sample_switch(ready && prof_switch_is_active(),
+	    atomic_load_u64(&switches.listener_rate, MO_RELAXED));
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
 }
 
@@ -89,13 +90,11 @@ prof_switch_boot(void) {
 
 void
 prof_switch_set_ready(void (*gdump_due)(void)) {
-	gate_enter(tls_get());
-	mutex_lock(&switches.mtx);
+	gate_lock(&switches.mtx);
 	switches.gdump_due = gdump_due;
 	atomic_store_b(&switches.is_ready, true, MO_RELEASE);
 	switches_apply_locked();
-	mutex_unlock(&switches.mtx);
-	gate_exit(tls_get());
+	gate_unlock(&switches.mtx);
 	prof_switch_changed_hook();
 }
 
@@ -103,19 +102,16 @@ prof_switch_set_ready(void (*gdump_due)(void)) {
 
 bool
 prof_switch_has_listener(void) {
-	return atomic_load_b(&switches.has_listener, MO_RELAXED);
+	return atomic_load_u64(&switches.listener_rate, MO_RELAXED) != 0;
 }
 
 void
 prof_switch_listener_set(uint64_t rate) {
 	assert(prof_switch_is_ready());
-	gate_enter(tls_get());
-	mutex_lock(&switches.mtx);
-	atomic_store_b(&switches.has_listener, rate != 0, MO_RELAXED);
-	prof_sample_listener_set(rate);
+	gate_lock(&switches.mtx);
+	atomic_store_u64(&switches.listener_rate, rate, MO_RELAXED);
 	switches_apply_locked();
-	mutex_unlock(&switches.mtx);
-	gate_exit(tls_get());
+	gate_unlock(&switches.mtx);
 }
 
 /* ---------------------------------------------------------------- prof.active and the like */
@@ -127,13 +123,11 @@ switch_set(atomic_b_t *s, bool on) {
 		return ENOENT;
 	}
 	/* Without the lock the slower of two setters could publish an outdated state. */
-	gate_enter(tls_get());
-	mutex_lock(&switches.mtx);
+	gate_lock(&switches.mtx);
 	if (atomic_exchange_b(s, on, MO_ACQ_REL) != on) {
 		switches_apply_locked();
 	}
-	mutex_unlock(&switches.mtx);
-	gate_exit(tls_get());
+	gate_unlock(&switches.mtx);
 	prof_switch_changed_hook();
 	return 0;
 }

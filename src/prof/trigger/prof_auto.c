@@ -58,8 +58,7 @@ prof_mark(bool is_bounded) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
-	uint32_t depth = gate_leave_all(t);
-	t->inside++;
+	uint32_t depth = gate_step_out();
 	/* Outside the gate, as a dump may take long. */
 	bool is_held = prof_dump_try_hold(is_bounded);
 	if (is_held) {
@@ -68,8 +67,7 @@ prof_mark(bool is_bounded) {
 		gate_exit(t);
 		prof_dump_release();
 	}
-	t->inside--;
-	gate_reenter(t, depth);
+	gate_step_in(depth);
 	return is_held ? 0 : EBUSY;
 }
 
