@@ -158,7 +158,7 @@ imalloc_record(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize, samp
 
 /*
  * imalloc_sample() for a large object of a class that tc holds. Such a sample is an object like any
- * other, usually from the bin, with a record while it is in use.
+ * other, usually from the bin, with a record while it is in use. NULL: the request is uncounted.
  */
 static NOINLINE void *
 imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
@@ -172,7 +172,6 @@ imalloc_sample_large(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_
 	} else if ((p = imalloc_no_sample(tsd, req, usize, tc, slot)) != NULL) {
 		obj = emap_edata(p);
 	} else {
-		tcache_recount(tsd, tc, slot); /* a sample stays counted: imalloc_again() */
 		return NULL;
 	}
 	sample_rec_t *rec = arena_large_make_sampled(obj, tcache_rec_take(&tc->spares));
@@ -222,7 +221,10 @@ imalloc_set_slab(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	__atomic_store_n(&rec->slab, slab, MO_RELAXED);
 }
 
-/* Allocates a sampled object; if there is a record, the profiler then counts the sample. */
+/*
+ * Allocates a sampled object; if there is a record, the profiler then counts the sample. NULL: no
+ * memory or no such arena; the request is then uncounted.
+ */
 static NOINLINE void *
 imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
@@ -234,6 +236,8 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	void *p = imalloc_sample_object(tsd, req, usize, tc, slot, &rec);
 	if (p != NULL && tc != NULL) {
 		tcache_took_sample(tsd, tc, slot);
+	} else if (tc != NULL) {
+		tcache_uncount(tsd, tc, slot);
 	}
 	if (p != NULL && rec != NULL) {
 		__atomic_store_n(&rec->slab, 0, MO_RELAXED); /* a dump may read it (prof_age.c) */
@@ -389,7 +393,10 @@ imalloc_finish(tsd_t *tsd, const imalloc_req_t *req, void *p, size_t usize) {
 	return p;
 }
 
-/* Allocates by imalloc_sample() if interval is not 0, otherwise by imalloc_no_sample(). */
+/*
+ * Allocates by imalloc_sample() if interval is not 0, otherwise by imalloc_no_sample(). NULL: both
+ * have uncounted a request that tc had counted.
+ */
 ALWAYS_INLINE void *
 imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
@@ -397,17 +404,12 @@ imalloc_object(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 	    : imalloc_no_sample(tsd, req, usize, tc, slot);
 }
 
-/*
- * imalloc_object() once more after a failure. The failure has uncounted a request that is no
- * sample, so that is counted again here. A sample (interval not 0) is still counted, because
- * imalloc_sample_large() counts it again before it returns NULL, and the other paths of a sample do
- * not uncount it. imalloc_body() or imalloc_bin_body() uncounts it when the last try has failed.
- */
+/* imalloc_object() once more after a failure, which has uncounted the request. */
 static void *
 imalloc_again(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc, unsigned slot,
     uint64_t interval) {
 	imalloc_assert_in_gate(tsd);
-	if (tc != NULL && interval == 0) {
+	if (tc != NULL) {
 		tcache_recount(tsd, tc, slot);
 	}
 	return imalloc_object(tsd, req, usize, tc, slot, interval);
@@ -534,9 +536,6 @@ imalloc_body(tsd_t *tsd, const imalloc_req_t *req, size_t usize) {
 		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
 	}
 	if (unlikely(p == NULL)) {
-		if (interval != 0 && tc != NULL) {
-			tcache_uncount(tsd, tc, slot);
-		}
 		return NULL;
 	}
 	assert(imalloc_is_aligned(p, req));
@@ -749,14 +748,8 @@ imalloc_bin_body(tsd_t *tsd, const imalloc_req_t *req, tcache_t *tc, unsigned sl
 	void *p = usize >= SC_LARGE_MINCLASS
 	    ? imalloc_sample_large(tsd, req, usize, tc, slot, interval)
 	    : imalloc_sample(tsd, req, usize, tc, slot, interval);
-	if (unlikely(p == NULL)) {
-		/* Here, not in imalloc_general(): that draws anew, and mostly makes no sample of it. */
-		p = imalloc_relieved(tsd, req, usize, tc, slot, interval);
-	}
-	if (unlikely(p == NULL)) {
-		tcache_uncount(tsd, tc, slot);
-	}
-	return p;
+	/* Here, not in imalloc_general(): that draws anew, and mostly makes no sample of it. */
+	return likely(p != NULL) ? p : imalloc_relieved(tsd, req, usize, tc, slot, interval);
 }
 
 /* malloc(size) for imalloc_default() from the bin at this offset (bytes), whose countdown ends. */

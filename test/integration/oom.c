@@ -331,9 +331,16 @@ child_little(void) {
 	return taken > (size_t)256 << 20;
 }
 
+static int
+child_counts(void) {
+	counts_now(NULL);
+	return 1;
+}
+
 static const struct test_child children[] = {
 	{"start", child_start},
 	{"little", child_little},
+	{"counts", child_counts},
 	{NULL, NULL},
 };
 
@@ -351,6 +358,8 @@ main(int argc, char **argv) {
 	}
 	run_forked(&r, counts_now, NULL);
 	child_exits(&r, 0, "what is served after a refusal is counted once");
+	run_child_conf(&r, "counts", "prof:true,lg_prof_sample:0");
+	child_exits(&r, 0, "also where each request is a sample");
 	run_forked(&r, functions_now, NULL);
 	child_exits(&r, 0, "every function says NULL and ENOMEM");
 	run_forked(&r, relief_now, NULL);
