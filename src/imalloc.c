@@ -461,7 +461,7 @@ imalloc_relieved(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *t
 	if (p == NULL) {
 		p = imalloc_returned(tsd, req, usize, tc, slot, interval);
 	}
-	if (p == NULL && claim_idle_caches() != 0) {
+	if (p == NULL && claim_for_refused() != 0) {
 		p = imalloc_returned(tsd, req, usize, tc, slot, interval);
 	}
 	return p;

@@ -20,6 +20,7 @@ static struct {
 	atomic_b_t is_busy;   /* there is a claimant */
 	bool has_announced;   /* perhaps a claim stands that is not picked yet; the claimant's */
 	atomic_u64_t due_ns;  /* earliest time of the next step; the claimant stores it */
+	atomic_u64_t vain_ns; /* until then no refused request claims, as the last one got nothing */
 } claims;
 
 /* What claim_pick() gets and tells. */
@@ -115,6 +116,19 @@ claim_idle_caches(void) {
 	}
 	atomic_store_b(&claims.is_busy, false, MO_RELEASE);
 	return bytes + (nwaits > 0); /* what the other claimant returned is not known here */
+}
+
+size_t
+claim_for_refused(void) {
+	uint64_t now = nstime_monotonic_coarse_ns();
+	if (now < atomic_load_u64(&claims.vain_ns, MO_RELAXED)) {
+		return 0;
+	}
+	size_t bytes = claim_idle_caches();
+	if (bytes == 0) {
+		atomic_store_u64(&claims.vain_ns, now + CLAIM_VAIN_NS, MO_RELAXED);
+	}
+	return bytes;
 }
 
 /* claim_step() at a time when one is due. */

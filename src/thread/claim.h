@@ -31,7 +31,7 @@
  * refused request waits for a bounded time. The list of threads is locked (gate_for_each) while
  * caches are announced and picked, not while objects are returned: a thread whose cache is being
  * taken cannot end meanwhile, because claim_settle() waits.
- * Called by imalloc.c (claim_idle_caches), at heartbeats (claim_heartbeat), by a background thread
+ * Called by imalloc.c (claim_for_refused), at heartbeats (claim_heartbeat), by a background thread
  * (claim_serve) and by tsd.c (claim_settle) inside the gate, no lock held; icheck.c asks
  * claim_is_taking().
  */
@@ -44,6 +44,11 @@
 #define CLAIM_PAUSES 8u
 /* Sleeps for which a refused request waits at most while another thread is the claimant. */
 #define CLAIM_PATIENCE 64u
+/*
+ * Where each request is refused its claim would be one wait after the other, with all threads in
+ * turn. So after one that got nothing there is none for this long.
+ */
+#define CLAIM_VAIN_NS ((uint64_t)100 * 1000 * 1000)
 /*
  * Claims at heartbeats come in rounds. A round begins by announcing the claims, at the earliest
  * CLAIM_ROUND_NS after the end of the last one. From CLAIM_WAIT_NS later on each heartbeat takes
@@ -62,6 +67,8 @@ enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
  * perhaps returned some. 0: to try again is useless.
  */
 size_t claim_idle_caches(void);
+/* The same for a refused request; 0 also if one in the last CLAIM_VAIN_NS got nothing. */
+size_t claim_for_refused(void);
 /*
  * A hook of the heartbeat: a step of a round, if one is due. Takes at most one cache, so that no
  * heartbeat becomes long. bytes: not used.

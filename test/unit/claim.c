@@ -469,6 +469,50 @@ test_second_claimant(void) {
 	sleeper_end(&who);
 }
 
+/* Comes back for a moment after each claim, and is idle again. */
+static void *
+returns(void *arg) {
+	fill();
+	for (unsigned i = 0; i < 3; i++) {
+		wait_turn();
+		wait_turn();
+		tsd_enter();
+		tsd_leave();
+		__atomic_store_n(&its->beat, 0, __ATOMIC_SEQ_CST);
+	}
+	wait_turn();
+	wait_turn();
+	return arg;
+}
+
+/* Claims for a refused request, inside the gate; the state of the other thread. */
+static uint32_t
+refuse(void) {
+	wait_turn();
+	tsd_enter();
+	claim_for_refused();
+	tsd_leave();
+	uint32_t state = atomic_load_u32(&its->tsd->claim, MO_RELAXED);
+	wait_turn();
+	return state;
+}
+
+/* Requests that are refused one after the other do not wait for claims each time. */
+static void
+test_vain(void) {
+	pthread_t t;
+	now_ns = nstime_monotonic_ns() + NSTIME_PER_SEC;
+	nstime_now_hook = stopped_clock;
+	pthread_create(&t, NULL, returns, NULL);
+	is_uint(refuse(), CLAIM_TAKEN, "a refused request claims");
+	is_uint(refuse(), CLAIM_TAKEN, "and so does the next one, which gets nothing");
+	is_uint(refuse(), CLAIM_NONE, "then none does");
+	now_ns += CLAIM_VAIN_NS;
+	is_uint(refuse(), CLAIM_TAKEN, "for some time");
+	nstime_now_hook = NULL;
+	pthread_join(t, NULL);
+}
+
 /* ------------------------------------------------------------------ what the owner sees */
 
 #define N_HANDED 4096
@@ -704,6 +748,7 @@ main(void) {
 	test_background();
 	test_steps();
 	test_second_claimant();
+	test_vain();
 	test_within(true);
 	test_within(false);
 	test_churn();
