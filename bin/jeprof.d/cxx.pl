@@ -92,7 +92,7 @@ sub name {
 
 # N..E: a name with its namespaces and classes.
 sub nested {
-	take(qr/[rVK]*[RO]?/);
+	take(qr/H|[rVK]*[RO]?/); # H: its first parameter is the object
 	my $text = '';
 	until (take(qr/E/)) {
 		if ($in =~ /\GI/) {
@@ -143,11 +143,12 @@ sub local_name {
 	return $text;
 }
 
-# One name, operator, constructor, destructor, lambda or unnamed type; $prefix is the class that it
-# stands in, for constructors and destructors.
+# One name, operator, constructor, destructor, lambda or unnamed type, with its module; $prefix is
+# the class that it stands in, for constructors and destructors.
 sub unqualified {
 	my ($prefix) = @_;
-	take(qr/L|M(?=U)/);
+	my $module = module();
+	take(qr/[LF]|M(?=U)/);
 	my $text;
 	if ($in =~ /\G(\d+)/gc) {
 		$text = source_name($1);
@@ -156,6 +157,7 @@ sub unqualified {
 		my $class = $inherits ? type() : $prefix; # of a base, whose name c++filt shows too
 		$text = $mark . ($class =~ /([\w\$]+)(?:::\{[^}]*\})*$|^(\{[^}]*\})$/ ? $1 // $2 : unknown());
 	} elsif (take(qr/Ul/)) {
+		parameter() while $in =~ /\GT[yntpk]/;
 		type() until take(qr/E/);
 		$text = '{lambda#' . ordinal() . '}';
 	} elsif (take(qr/Ut/)) {
@@ -164,7 +166,28 @@ sub unqualified {
 		$text = operator();
 	}
 	source_name($1) while $in =~ /\GB(\d+)/gc; # ABI tags
-	return $text;
+	return $text . $module;
+}
+
+# The module that a name belongs to, as "@module.part:partition"; '' if none is told. One that is
+# told as a substitution is not understood.
+sub module {
+	my $text = '';
+	while ($in =~ /\GW(P?)(\d+)/gc) {
+		$text .= (length $1 ? ':' : length $text ? '.' : '') . source_name($2);
+		push @known, $text;
+	}
+	return length $text ? "\@$text" : '';
+}
+
+# A declared template parameter: a type, a value, a template, a pack, or one of a concept.
+sub parameter {
+	$in =~ /\GT([yntpk])/gc or unknown();
+	my $kind = $1;
+	return type() if $kind eq 'n';
+	return class_type() if $kind eq 'k';
+	return parameter() if $kind eq 'p';
+	until ($kind eq 'y' || take(qr/E/)) { parameter() }
 }
 
 # An identifier of this length.
@@ -200,6 +223,7 @@ sub arguments {
 # One template argument, without text. A pack may begin with I, as older compilers write it.
 sub argument {
 	return arguments() if $in =~ /\G[IJ]/;
+	parameter() if $in =~ /\GT[yntpk]/; # which this is the value of
 	if (take(qr/L_?Z/)) {
 		return encoding(1);
 	}
@@ -260,7 +284,7 @@ sub type {
 # A class, a template parameter or a substitution, perhaps with arguments.
 sub class_type {
 	my $text;
-	if (take(qr/T\d*_/)) {
+	if (take(qr/T(?:L\d*_)?\d*_/)) {
 		push @known, $text = 'auto';
 	} elsif (take(qr/S(?=[0-9A-Z_])/)) {
 		$text = substitution();

@@ -78,10 +78,20 @@ my %want = (
 	'_ZN3app2ptIXtlNS_1PELi1ELin2EEES1_EEvT0_' => 'app::pt',
 	'_Z10make_constIiEN3lib6constaEv' => 'make_const', '_Zbroken' => '_Zbroken', '_ZN3' => '_ZN3',
 	'_ZN99xE' => '_ZN99xE', '_Z' => '_Z');
+# What only newer compilers and demanglers know.
+my %late = ('_ZN1AW3mod1fES_' => 'A::f@mod',
+	'_ZW3foo3barv' => 'bar@foo', '_ZW3FooW3BarWP4part3bazv' => 'baz@Foo.Bar:part', '_ZNW3foo3Bar3bazEv' => 'Bar@foo::baz',
+	'_ZZW3fooW3bar1gPS0_3BoxIiEPS0_1QPS1_IS1_IS4_EEENKUlS5_T_E_clIS3_EEDaS5_S9_' => 'g@foo.bar::{lambda#1}::operator()',
+	'_ZNW3foo3BoxIiPS0_E3getEv' => 'Box@foo::get',
+	'_ZZ4mainENKUlTyT_E_clIiEEDaS_' => 'main::{lambda#1}::operator()',
+	'_ZZ4mainENKUlTnjTyT_T0_E0_clILj3EiEEDaS_' => 'main::{lambda#2}::operator()',
+	'_ZZ4mainENKUlTtTyETpTyPT_IiEDpT0_E_clISaJiEEEDaS1_' => 'main::{lambda#1}::operator()',
+	'_ZNH1A1fES_' => 'A::f', '_ZN1AF1fIiEEvT_' => 'A::f', '_Z1fITk1CiEvT_' => 'f', '_ZZ1fIiEvvENKUlTyTL0__E_clIcEEDaS_' => 'f::{lambda#1}::operator()');
 my @names = sort keys %want;
 {
 	local $ENV{PATH} = '/nonexistent';
 	is_deeply(shown(@names), \%want, 'without c++filt');
+	is_deeply(shown(keys %late), \%late, 'and the late ones');
 }
 SKIP: {
 	skip 'c++filt is not installed', 1 unless which('c++filt');
