@@ -50,9 +50,6 @@ void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
-/* Writes the text as a JSON string, in quotes (emitter_json_escape()). */
-void prof_write_json(prof_writer_t *w, const char *text);
-
 /* Bytes that prof_writer_room() guarantees. */
 #define PROF_WRITER_ROOM 64
 
