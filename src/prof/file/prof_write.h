@@ -80,6 +80,12 @@ prof_writer_room(prof_writer_t *w) {
 	(w)->len += sizeof(text) - 1; \
 } while (0)
 
+/* The same, and a number in decimal digits behind it. */
+#define prof_write_num(w, text, v) do { \
+	prof_write_lit(w, text); \
+	prof_write_dec(w, v); \
+} while (0)
+
 /* log2 of the number of slots of the cache of address texts. */
 #define PROF_FRAME_SLOTS_LG 10
 
