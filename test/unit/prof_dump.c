@@ -46,7 +46,7 @@ test_numbers(void) {
 	size_t at = 0;
 
 	snprintf(path, sizeof(path), "%s/numbers", dir);
-	prof_file_open(&file, path, &name);
+	prof_file_open(&file, path, &name, false);
 	is_int(prof_writer_init(&w, &file), 0, "a writer");
 	for (unsigned i = 0; i < 6000; i++) {
 		uint64_t v = test_random(&rnd) >> (i % 65 == 64 ? 63 : i % 65);

@@ -175,8 +175,6 @@ meta_stamp(prof_writer_t *w, const char *key, uint64_t ns) {
 	meta_text(w, key, stamp);
 }
 
-/* ---------------------------------------------------------------- fragmentation */
-
 static void
 write_part(prof_writer_t *w, const char *name, uint64_t bytes) {
 	prof_write_lit(w, " ");
@@ -276,7 +274,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "retained", dumper.frag.retained);
 	meta_dec(w, "huge", dumper.frag.huge);
 	meta_dec(w, "populated", dumper.frag.populated);
-	uint64_t shared, rss = prof_sys_rss_read(&shared);
+	uint64_t shared, rss = prof_sys_rss(&shared);
 	meta_dec(w, "rss", rss);
 	meta_dec(w, "rss_shared", shared);
 	if (!d->in_handler) {
@@ -572,6 +570,8 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 		}
 	}
 }
+
+/* ---------------------------------------------------------------- fragmentation */
 
 /* Where the resident bytes are, also by size class, and the settings that decide what is kept. */
 static void
@@ -1043,8 +1043,7 @@ dump_write(prof_dump_t *d) {
 	assert(d->path == NULL || d->sink == NULL);
 	prof_name_t name = dump_name(d);
 	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
-	    : d->is_confined ? prof_file_open_confined(&dumper.file, d->path, &name)
-	    : prof_file_open(&dumper.file, d->path, &name)) == 0;
+	    : prof_file_open(&dumper.file, d->path, &name, d->is_confined)) == 0;
 	if (was_open) {
 		write_profile(&dumper.writer, d);
 		prof_writer_flush(&dumper.writer);

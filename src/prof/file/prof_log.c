@@ -266,7 +266,7 @@ log_write_file(uint64_t duration) {
 		.kind = prof_kind_log,
 		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
 	};
-	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
+	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name, false);
 	if (err == 0) {
 		write_log(duration);
 	}
