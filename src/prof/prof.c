@@ -76,7 +76,7 @@ boot_notice(void) {
 		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
 		    "started (jeprofctl start).\n", idle);
 	}
-	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix)) {
+	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix, strlen(opt_prof_prefix))) {
 		malloc_printf("<jemalloc>: prof_prefix:%.*s: there is no such directory, so no profile "
 		    "can be written.\n", 900, opt_prof_prefix);
 	}
@@ -271,15 +271,30 @@ sample_life(prof_cnt_t *c, const sample_rec_t *rec, size_t usize) {
 	prof_data_add_life(c, usize, rec->weight, rec->time_ns, prof_log_clock());
 }
 
+/* The count of the place where the thread of td frees, with a pin; NULL: it is not known. */
+static prof_cnt_t *
+free_note(prof_tdata_t *td) {
+	const prof_bt_t *bt = td == NULL ? NULL : prof_backtrace_here(td);
+	prof_cnt_t *freed = bt == NULL ? NULL : prof_data_note(td, bt);
+	if (bt != NULL) {
+		prof_backtrace_done(td);
+	}
+	return freed;
+}
+
 /* Tells the log, the recent list and the statistics of the free of a sample of count c. */
 static NOINLINE void
 sample_free_tell(tsd_t *tsd, prof_cnt_t *c, sample_rec_t *rec, size_t usize) {
-	prof_tdata_t *td = prof_tdata(tsd);
-	if (prof_log_is_running() && td != NULL) {
-		prof_log_free(td, c, rec->time_ns, usize);
+	bool is_recent = __atomic_load_n(&rec->link, MO_ACQUIRE) != NULL;
+	prof_cnt_t *freed = is_recent || prof_log_is_running() ? free_note(prof_tdata(tsd)) : NULL;
+	if (freed != NULL) {
+		prof_log_free(c, freed, rec->time_ns, usize);
 	}
-	if (__atomic_load_n(&rec->link, MO_ACQUIRE) != NULL) {
-		prof_recent_free(td, rec);
+	if (is_recent) {
+		prof_recent_free(rec, freed);
+	}
+	if (freed != NULL) {
+		prof_data_unpin(freed);
 	}
 	if (opt_prof_stats) {
 		prof_stats_dec(sz_s2i(usize), rec->req_size);

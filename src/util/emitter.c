@@ -4,7 +4,7 @@
  * needs a comma before the next item, and whether a key has been written whose value is still to
  * come. The text side keeps only its level of indentation, in depth too. No lock and no allocation:
  * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c),
- * prof_recent.c and, for strings, prof_write.c.
+ * prof_recent.c and prof_log.c.
  */
 #include "util/emitter.h"
 
@@ -19,6 +19,8 @@ cassert(sizeof(size_t) == sizeof(uint64_t) && sizeof(ssize_t) == sizeof(int64_t)
 #define EMITTER_VALUE_BUF 32
 /* Bytes, with the NUL, of the stack buffer for the pieces of JSON strings. */
 #define EMITTER_PIECE 256
+/* Bytes of the text that stands for one character, with the NUL. */
+#define EMITTER_ESCAPE_SIZE 8
 
 void
 emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque) {
@@ -66,8 +68,12 @@ value_string(const void *value) {
 	return s != NULL ? s : "";
 }
 
-size_t
-emitter_json_escape(char out[EMITTER_ESCAPE_SIZE], const char *at) {
+/*
+ * Writes the JSON text of the character at `at`, which is not the end, with a NUL. Returns the
+ * number of bytes that it stands for. A byte that is not valid UTF-8 becomes U+FFFD.
+ */
+static size_t
+json_escape(char out[EMITTER_ESCAPE_SIZE], const char *at) {
 	const unsigned char *p = (const unsigned char *)at;
 	/* pairs: a character, and what stands for it behind a backslash */
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
@@ -98,8 +104,13 @@ json_string(emitter_t *em, const char *s) {
 	piece[used++] = '"';
 	while (*s != '\0') {
 		char out[EMITTER_ESCAPE_SIZE];
-		s += emitter_json_escape(out, s);
-		size_t len = strlen(out);
+		size_t len = 1;
+		if (*s >= '_' && *s <= 'z') {
+			out[0] = *s++; /* most characters of keys */
+		} else {
+			s += json_escape(out, s);
+			len = strlen(out);
+		}
 		/* Keep two bytes for the closing quote and the NUL. */
 		if (used + len > sizeof(piece) - 2) {
 			piece[used] = '\0';

@@ -5,7 +5,7 @@
  * so a buffer (util/buf_writer.h) should be behind it. In JSON, not in the table, a string is
  * escaped, and a byte that is not part of valid UTF-8 becomes U+FFFD. Keys and headers must not be
  * NULL. An emitter_t is used by one thread at a time and has no lock. Callers are stats.c,
- * prof_recent.c and, for strings, prof_write.c.
+ * prof_recent.c and prof_log.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H
@@ -75,13 +75,6 @@ void emitter_kv_note(emitter_t *em, const char *json_key, const char *table_key,
  */
 void emitter_dict_begin(emitter_t *em, const char *json_key, const char *table_header);
 void emitter_dict_end(emitter_t *em);
-
-#define EMITTER_ESCAPE_SIZE 8
-/*
- * Writes the JSON text of the character at p, which is not the end, with a NUL. Returns the number
- * of bytes of p that it stands for. A byte that is not valid UTF-8 becomes U+FFFD.
- */
-size_t emitter_json_escape(char out[EMITTER_ESCAPE_SIZE], const char *p);
 
 /*
  * Inside an object: emitter_json_key(), then exactly one value, array or object; emitter_json_kv()

@@ -362,7 +362,7 @@ test_no_links(void) {
 	has_no_rename2 = true;
 	fault_start(call_link, 1, true, EPERM);
 	is_int(dump_once(to_own_name), 0, "a file system without links");
-	prof_file_open(&file, NULL, &n);
+	prof_file_open(&file, NULL, &n, false);
 	prof_file_write(&file, "x", 1);
 	/* Somebody takes the name while the file is written. */
 	snprintf(taken, sizeof(taken), "%s", file.path);

@@ -46,7 +46,7 @@ test_numbers(void) {
 	size_t at = 0;
 
 	snprintf(path, sizeof(path), "%s/numbers", dir);
-	prof_file_open(&file, path, &name);
+	prof_file_open(&file, path, &name, false);
 	is_int(prof_writer_init(&w, &file), 0, "a writer");
 	for (unsigned i = 0; i < 6000; i++) {
 		uint64_t v = test_random(&rnd) >> (i % 65 == 64 ? 63 : i % 65);
@@ -56,7 +56,6 @@ test_numbers(void) {
 		w.len = (size_t)(end - w.buf);
 		prof_write_lit(&w, "\n");
 	}
-	prof_write_json(&w, "a\"b\\c\nd\xff \xc3\xa9 \xe2\x82\xac \xc3");
 	is_uint(prof_writer_total(&w) > 65536, 1, "more than a buffer");
 	prof_writer_end(&w);
 	is_int(prof_file_close(&file), 0, "written");
@@ -72,8 +71,7 @@ test_numbers(void) {
 		at += (size_t)n;
 	}
 	is_uint(bad, 0, "6000 numbers in both bases");
-	is_str(text + at, "\"a\\\"b\\\\c\\nd\\ufffd "
-	    "\xc3\xa9 \xe2\x82\xac \\ufffd\"", "a JSON string");
+	is_str(text + at, "", "and no more");
 }
 
 static void

@@ -113,7 +113,7 @@ static int
 write_one(const char *path, const char *text) {
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
 
-	if (prof_file_open(&file, path, &n) == 0)
+	if (prof_file_open(&file, path, &n, false) == 0)
 		prof_file_write(&file, text, strlen(text));
 	return prof_file_close(&file);
 }
@@ -163,7 +163,7 @@ static const char *
 dump_at(prof_kind_t kind, uint64_t instant, const char *text) {
 	prof_name_t n = {kind, 0, instant, 0};
 
-	if (prof_file_open(&file, NULL, &n) == 0)
+	if (prof_file_open(&file, NULL, &n, false) == 0)
 		prof_file_write(&file, text, strlen(text));
 	is_int(prof_file_close(&file), 0, "%s", text);
 	return file.path;
@@ -200,7 +200,7 @@ test_never_the_same(void) {
 		char want[32];
 
 		snprintf(want, sizeof(want), "/p.%d.", getpid());
-		_exit(prof_file_open(&file, NULL, &n) == 0 && strstr(file.path, want) != NULL
+		_exit(prof_file_open(&file, NULL, &n, false) == 0 && strstr(file.path, want) != NULL
 		    && prof_file_close(&file) == 0 ? 0 : 1);
 	}
 	int status = -1;
@@ -329,7 +329,7 @@ static int
 write_confined(const char *path, const char *text) {
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
 
-	if (prof_file_open_confined(&file, path, &n) == 0)
+	if (prof_file_open(&file, path, &n, true) == 0)
 		prof_file_write(&file, text, strlen(text));
 	return prof_file_close(&file);
 }
@@ -353,7 +353,7 @@ test_confined(void) {
 	is_int(write_confined("/dev/fd/1", "x"), ELOOP, "no descriptors");
 	/* What comes to stand there meanwhile. */
 	prof_name_t n = {prof_kind_manual, 0, INSTANT, 0};
-	is_int(prof_file_open_confined(&file, path, &n), 0, "a new name again");
+	is_int(prof_file_open(&file, path, &n, true), 0, "a new name again");
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	ok(write(fd, "mine", 4) == 4 && close(fd) == 0, "which somebody takes meanwhile");
 	is_int(prof_file_close(&file), EEXIST, "it is not replaced");
@@ -502,7 +502,7 @@ test_errno_names(void) {
 
 	is_str(prof_errno_name(ENOSPC, buf), "ENOSPC", "name of an errno");
 	is_str(prof_errno_name(4000, buf), "errno=4000", "one without a name");
-	ok(prof_sys_rss() > 100000, "resident bytes");
+	ok(prof_sys_rss(NULL) > 100000, "resident bytes");
 }
 
 /* The start of the process is field 22 of its line, whatever its name is. */
@@ -537,9 +537,18 @@ linkless_fstat(int fd, struct stat *st) {
 	return result;
 }
 
+/* Whether the directory is there; "" is the current one. */
+static bool
+has_dir(const char *name) {
+	char prefix[128];
+	int n = snprintf(prefix, sizeof(prefix), "%s%sp", name, *name != '\0' ? "/" : "");
+
+	return prof_sys_prefix_has_dir(prefix, (size_t)n);
+}
+
 /* Some file systems count no links, so that a directory has 0; a deleted one has no path either. */
 static void
-test_is_dir_there(void) {
+test_has_dir(void) {
 	char cwd[PROF_PATH_SIZE], gone[64];
 
 	snprintf(gone, sizeof(gone), "%s/gone", dir);
@@ -548,14 +557,15 @@ test_is_dir_there(void) {
 	hooks = os_hooks_real;
 	hooks.fstat = linkless_fstat;
 	os_hooks = &hooks;
-	ok(prof_sys_is_dir_there(dir) && prof_sys_is_dir_there("."), "a directory without links");
+	ok(has_dir(dir) && has_dir(""), "a directory without links");
 	os_hooks = &os_hooks_real;
-	ok(!prof_sys_is_dir_there("/tmp/prof_sys.none") && !prof_sys_is_dir_there("/dev/null"),
+	ok(!has_dir("/tmp/prof_sys.none") && !has_dir("/dev/null"),
 	    "none, and no directory");
 	if (chdir(gone) != 0 || rmdir(gone) != 0)
 		bail_out("not deleted");
-	ok(!prof_sys_is_dir_there("."), "the current one, which was deleted");
-	ok(prof_sys_is_dir_there(dir), "another one meanwhile");
+	ok(!has_dir(""), "the current one, which was deleted");
+	ok(has_dir(dir), "another one meanwhile");
+	ok(prof_sys_prefix_has_dir("", 0), "no prefix needs none");
 	if (chdir(cwd) != 0)
 		bail_out("no way back");
 }
@@ -583,7 +593,7 @@ main(void) {
 	test_descriptor_of_file(O_APPEND);
 	test_errno_names();
 	test_start_ticks();
-	test_is_dir_there();
+	test_has_dir();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();
 }

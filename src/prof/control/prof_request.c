@@ -370,7 +370,7 @@ add_heap(prof_answer_t *a) {
 static void
 add_process(prof_answer_t *a, const prof_asker_t *asker) {
 	if (asker->is_confined) {
-		add_number(a, "rss", prof_sys_rss());
+		add_number(a, "rss", prof_sys_rss(NULL));
 		add_number(a, "pid", (uint64_t)sys_pid());
 	}
 }

@@ -302,14 +302,7 @@ prefix_check(const prof_session_opts_t *o, const char **why) {
 	session_assert_moving();
 	assert(!gate_is_entered(tls_get()));
 	assert(o->prefix_len <= PROF_PREFIX_MAX);
-	if (o->prefix == NULL || o->prefix_len == 0) {
-		return 0;
-	}
-	const char *slash = memrchr(o->prefix, '/', o->prefix_len);
-	size_t len = slash == NULL ? 0 : (size_t)(slash - o->prefix) + 1;
-	memcpy(session.new_prefix, o->prefix, len);
-	session.new_prefix[len] = '\0';
-	if (prof_sys_is_dir_there(len > 0 ? session.new_prefix : ".")) {
+	if (o->prefix == NULL || prof_sys_prefix_has_dir(o->prefix, o->prefix_len)) {
 		return 0;
 	}
 	*why = "prefix: there is no such directory";

@@ -84,7 +84,7 @@ process_tell(image_figures_t *f) {
 	if (course.limit_age++ % LIMIT_EVERY == 0) {
 		course.limit = room_limit();
 	}
-	tell(&f->rss, prof_sys_rss());
+	tell(&f->rss, prof_sys_rss(NULL));
 	tell(&f->limit, course.limit);
 	tell(&f->faults, getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_majflt : 0);
 }

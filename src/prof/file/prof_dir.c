@@ -12,9 +12,9 @@
 bool
 prof_dir_try_update(prof_dir_t *d) {
 	prof_sys_prefix_get(d->prefix, sizeof(d->prefix));
-	const char *slash = strrchr(d->prefix, '/');
-	d->dir_len = slash == NULL ? 0 : (size_t)(slash - d->prefix) + 1;
-	uint64_t hash = hash64(d->prefix, strlen(d->prefix), 0) | 1;
+	size_t len = strlen(d->prefix);
+	d->dir_len = prof_sys_dir_len(d->prefix, len);
+	uint64_t hash = hash64(d->prefix, len, 0) | 1;
 	bool is_new = d->prefix_hash != hash;
 	d->prefix_hash = hash;
 	return is_new;

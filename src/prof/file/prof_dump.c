@@ -176,27 +176,27 @@ meta_stamp(prof_writer_t *w, const char *key, uint64_t ns) {
 }
 
 static void
+write_part(prof_writer_t *w, const char *name, uint64_t bytes) {
+	prof_write_lit(w, " ");
+	prof_write_text(w, name);
+	prof_write_num(w, ":", bytes);
+}
+
+static void
 write_unwinder(prof_writer_t *w) {
 	struct unwind_stats_s st;
 	unwind_stats_read(&st);
 	meta_text(w, "unwinder", unwind_name());
 	meta_key(w, "unwinder_health");
-	prof_write_lit(w, "samples:");
-	prof_write_dec(w, st.samples);
-	prof_write_lit(w, " fallbacks:");
-	prof_write_dec(w, st.fallbacks);
+	prof_write_num(w, "samples:", st.samples);
+	prof_write_num(w, " fallbacks:", st.fallbacks);
 	for (unsigned i = 0; i < unwind_stop_count; i++) {
-		prof_write_lit(w, " ");
-		prof_write_text(w, unwind_stop_name((unwind_stop_t)i));
-		prof_write_lit(w, ":");
-		prof_write_dec(w, st.stops[i]);
+		write_part(w, unwind_stop_name((unwind_stop_t)i), st.stops[i]);
 	}
 	prof_write_lit(w, "\n");
 	meta_key(w, "unwinder_tables");
-	prof_write_lit(w, "without_hdr:");
-	prof_write_dec(w, st.without_hdr);
-	prof_write_lit(w, " scanned:");
-	prof_write_dec(w, st.scanned);
+	prof_write_num(w, "without_hdr:", st.without_hdr);
+	prof_write_num(w, " scanned:", st.scanned);
 	prof_write_lit(w, "\n");
 	meta_key(w, "unwinder_depths");
 	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
@@ -274,7 +274,7 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	meta_dec(w, "retained", dumper.frag.retained);
 	meta_dec(w, "huge", dumper.frag.huge);
 	meta_dec(w, "populated", dumper.frag.populated);
-	uint64_t shared, rss = prof_sys_rss_read(&shared);
+	uint64_t shared, rss = prof_sys_rss(&shared);
 	meta_dec(w, "rss", rss);
 	meta_dec(w, "rss_shared", shared);
 	if (!d->in_handler) {
@@ -326,8 +326,7 @@ static void
 write_pair(prof_writer_t *w, const prof_counts_t *c) {
 	const prof_pair_t *p = pair_of(c);
 	prof_write_dec(w, p->objs);
-	prof_write_lit(w, ": ");
-	prof_write_dec(w, p->bytes);
+	prof_write_num(w, ": ", p->bytes);
 }
 
 static void
@@ -351,8 +350,7 @@ write_total(prof_writer_t *w, const prof_counts_t *cur, const prof_counts_t *acc
 
 static void
 write_uid(prof_writer_t *w, const prof_tdata_t *td) {
-	prof_write_lit(w, "  t");
-	prof_write_dec(w, td->uid);
+	prof_write_num(w, "  t", td->uid);
 	prof_write_lit(w, ": ");
 }
 
@@ -484,10 +482,8 @@ write_sites(prof_writer_t *w, const prof_snap_t *snap) {
 /* Writes " COLUMN:BYTES". */
 static void
 write_column(prof_writer_t *w, unsigned column, uint64_t bytes) {
-	prof_write_lit(w, " ");
-	prof_write_dec(w, column);
-	prof_write_lit(w, ":");
-	prof_write_dec(w, bytes);
+	prof_write_num(w, " ", column);
+	prof_write_num(w, ":", bytes);
 }
 
 /* Writes " COLUMN:BYTES" for each column that is not 0, and the line end. */
@@ -501,12 +497,6 @@ write_columns(prof_writer_t *w, const uint64_t *columns) {
 	prof_write_lit(w, "\n");
 }
 
-/* Begins a line about site n of the profile, counted from 1 on, with the literal `what`. */
-#define LINE_OF_SITE(w, what, n) do { \
-	prof_write_lit(w, what); \
-	prof_write_dec(w, n); \
-} while (0)
-
 /*
  * Writes the bytes of a site that were freed, by their age at the free, in the same units as the
  * site's printed sum of all allocated bytes.
@@ -517,7 +507,7 @@ write_life(prof_writer_t *w, const prof_item_t *item, uint64_t n) {
 	const prof_counts_t *accum = prof_item_accum(&dumper.snap, item);
 	if (prof_life_read(item->who, columns)) {
 		prof_ages_split(columns, accum->est, pair_of(accum)->bytes);
-		LINE_OF_SITE(w, "# life ", n);
+		prof_write_num(w, "# life ", n);
 		write_columns(w, columns);
 	}
 }
@@ -537,7 +527,7 @@ write_mixed_age(prof_writer_t *w, const prof_item_t *item, uint64_t bytes) {
 /* Writes how old the live bytes of a site are, which are printed as `bytes`. */
 static void
 write_age(prof_writer_t *w, const prof_item_t *item, uint64_t bytes, uint64_t n) {
-	LINE_OF_SITE(w, "# age ", n);
+	prof_write_num(w, "# age ", n);
 	if (item->age.next != NULL) {
 		write_mixed_age(w, item, bytes);
 	} else {
@@ -572,7 +562,7 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 			write_age(w, i, pair->bytes, n);
 		}
 		if (has_labels && i->labels != 0 && i->cur.objs != 0) {
-			LINE_OF_SITE(w, "# labeled ", n);
+			prof_write_num(w, "# labeled ", n);
 			prof_dump_label_sums(w, i, pair, is_raw(snap));
 		}
 		if (snap->is_accum) {
@@ -582,14 +572,6 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 }
 
 /* ---------------------------------------------------------------- fragmentation */
-
-static void
-write_part(prof_writer_t *w, const char *name, uint64_t bytes) {
-	prof_write_lit(w, " ");
-	prof_write_text(w, name);
-	prof_write_lit(w, ":");
-	prof_write_dec(w, bytes);
-}
 
 /* Where the resident bytes are, also by size class, and the settings that decide what is kept. */
 static void
@@ -614,8 +596,7 @@ write_heap_parts(prof_writer_t *w, const prof_frag_t *f) {
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		const prof_frag_class_t *c = &f->classes[i];
 		if (c->slabs != 0) {
-			prof_write_lit(w, "# frag_class ");
-			prof_write_dec(w, bin_infos[i].reg_size);
+			prof_write_num(w, "# frag_class ", bin_infos[i].reg_size);
 			write_part(w, "slabs", c->slabs);
 			write_part(w, "used", c->used);
 			write_part(w, "stock", c->stock);
@@ -641,11 +622,9 @@ write_frag(prof_writer_t *w, const prof_snap_t *snap) {
 		n++;
 		uint64_t error, bytes = prof_frag_pinned(&dumper.frag, i, &error);
 		if (bytes != 0) {
-			LINE_OF_SITE(w, "# frag ", n);
-			prof_write_lit(w, " ");
-			prof_write_dec(w, bytes);
-			prof_write_lit(w, " ");
-			prof_write_dec(w, error);
+			prof_write_num(w, "# frag ", n);
+			prof_write_num(w, " ", bytes);
+			prof_write_num(w, " ", error);
 			prof_write_lit(w, "\n");
 		}
 	}
@@ -759,10 +738,8 @@ write_shrunk(prof_writer_t *w, const prof_snap_t *snap) {
 	for (const prof_item_t *item = prof_snap_next(snap, NULL); item != NULL;
 	    item = prof_snap_next(snap, item)) {
 		if (item->kind == prof_item_shrunk) {
-			prof_write_lit(w, "# shrunk ");
-			prof_write_dec(w, item->cur.objs);
-			prof_write_lit(w, " ");
-			prof_write_dec(w, item->cur.bytes);
+			prof_write_num(w, "# shrunk ", item->cur.objs);
+			prof_write_num(w, " ", item->cur.bytes);
 			prof_write_lit(w, " ");
 			write_stack(w, item->who);
 		}
@@ -792,8 +769,7 @@ write_map(prof_writer_t *w, bool in_handler) {
 static void
 write_end(prof_writer_t *w) {
 	uint64_t total = prof_writer_total(w);
-	prof_write_lit(w, "# end ");
-	prof_write_dec(w, total);
+	prof_write_num(w, "# end ", total);
 	prof_write_lit(w, "\n");
 }
 
@@ -810,8 +786,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	dumper.has_shadows = module_history_has_shadows(dumper.last_module);
 	/* The numbers kept from the last dump may be for another header rate. */
 	memset(dumper.pairs, 0, sizeof(dumper.pairs));
-	prof_write_lit(w, "heap_v2/");
-	prof_write_dec(w, header_rate(snap));
+	prof_write_num(w, "heap_v2/", header_rate(snap));
 	prof_write_lit(w, "\n");
 	write_metadata(w, d);
 	write_total(w, &snap->cur, &snap->accum);
@@ -1068,8 +1043,7 @@ dump_write(prof_dump_t *d) {
 	assert(d->path == NULL || d->sink == NULL);
 	prof_name_t name = dump_name(d);
 	bool was_open = (d->sink != NULL ? prof_file_open_sink(&dumper.file, d->sink)
-	    : d->is_confined ? prof_file_open_confined(&dumper.file, d->path, &name)
-	    : prof_file_open(&dumper.file, d->path, &name)) == 0;
+	    : prof_file_open(&dumper.file, d->path, &name, d->is_confined)) == 0;
 	if (was_open) {
 		write_profile(&dumper.writer, d);
 		prof_writer_flush(&dumper.writer);

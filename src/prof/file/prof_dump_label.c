@@ -35,8 +35,7 @@ write_texts(prof_writer_t *w, const prof_snap_t *snap) {
 		if (!prof_label_is_in(snap, id)) {
 			continue;
 		}
-		prof_write_lit(w, "# label ");
-		prof_write_dec(w, id);
+		prof_write_num(w, "# label ", id);
 		prof_write_lit(w, " ");
 		write_escaped(w, prof_label_text(id));
 		prof_write_lit(w, "\n");
@@ -53,12 +52,9 @@ part_of(uint64_t printed, uint64_t some, uint64_t all) {
 /* Writes " ID:OBJECTS:BYTES". */
 static void
 write_sum(prof_writer_t *w, uint32_t label, uint64_t objs, uint64_t bytes) {
-	prof_write_lit(w, " ");
-	prof_write_dec(w, label);
-	prof_write_lit(w, ":");
-	prof_write_dec(w, objs);
-	prof_write_lit(w, ":");
-	prof_write_dec(w, bytes);
+	prof_write_num(w, " ", label);
+	prof_write_num(w, ":", objs);
+	prof_write_num(w, ":", bytes);
 }
 
 bool

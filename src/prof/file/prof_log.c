@@ -17,11 +17,11 @@
 #include "os/pages.h"
 #include "os/sys.h"
 #include "prof/file/prof_write.h"
-#include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_switch.h"
 #include "util/assert.h"
 #include "util/bits.h"
+#include "util/fmt.h"
 
 /* One sampled object that was freed. */
 typedef struct {
@@ -33,38 +33,31 @@ typedef struct {
 } log_rec_t;
 
 /*
- * Thread records or sites that the records name, in the order of their numbers in the document. An
- * element of v has its own index as its log_number; one whose log_number is another index, or none
- * below n, is not in it.
+ * An array: the records, oldest first; or pointers to the thread records or sites that the records
+ * name, in the order of their numbers in the document. Such an element has its own index as its
+ * log_number; one whose log_number is another index, or none below n, is not in it.
  */
 typedef struct {
-	pages_store_t store; /* has v */
-	const void **v;
+	pages_store_t store;
 	size_t n;
-} log_names_t;
-
-/* The records, oldest first. */
-typedef struct {
-	pages_store_t store; /* an array of log_rec_t */
-	size_t n;
-} log_recs_t;
+} log_list_t;
 
 cassert(prof_log_stopped == 0);
 
 static LARGE_BSS struct {
 	/* protects the records, and prof_log_state except its change to prof_log_stopped */
 	mutex_t mtx;
-	log_recs_t recs;
+	log_list_t recs;
 	uint64_t start_ns;      /* by prof_log_clock() */
 	bool has_path;          /* a path was given; else a name is made from the prefix */
 	char path[PROF_PATH_SIZE];
 	/* Owned by the thread that writes (state prof_log_dumping), whose mutex_self() is `writing`: */
 	uint32_t writing;
-	log_recs_t written;     /* the records that it writes */
+	log_list_t written;     /* the records that it writes */
 	prof_file_t file;
 	prof_writer_t writer;
-	log_names_t threads;    /* of prof_tdata_t */
-	log_names_t stacks;     /* of prof_site_t */
+	log_list_t threads;     /* of pointers to prof_tdata_t */
+	log_list_t stacks;      /* of pointers to prof_site_t */
 } alog = {.mtx = MUTEX_INITIALIZER("prof_log", WITNESS_RANK_PROF_LOG)};
 
 atomic_u32_t prof_log_state;
@@ -78,7 +71,7 @@ prof_log_clock(void) {
 /* ---------------------------------------------------------------- recording */
 
 static log_rec_t *
-rec_at(const log_recs_t *recs, size_t i) {
+rec_at(const log_list_t *recs, size_t i) {
 	return (log_rec_t *)recs->store.at + i;
 }
 
@@ -92,26 +85,15 @@ rec_new_locked(void) {
 }
 
 void
-prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize) {
-	const prof_bt_t *bt = prof_backtrace_here(td);
-	if (bt == NULL) {
-		return;
-	}
-	prof_cnt_t *freed = prof_data_note(td, bt);
-	prof_backtrace_done(td);
-	if (freed == NULL) {
-		return;
-	}
+prof_log_free(prof_cnt_t *c, prof_cnt_t *freed, uint64_t alloc_ns, size_t usize) {
 	mutex_lock(&alog.mtx);
 	log_rec_t *r = prof_log_is_running() ? rec_new_locked() : NULL;
 	if (r != NULL) {
 		prof_data_pin(c);
+		prof_data_pin(freed);
 		*r = (log_rec_t){c, freed, alloc_ns, prof_log_clock(), usize};
 	}
 	mutex_unlock(&alog.mtx);
-	if (r == NULL) {
-		prof_data_unpin(freed);
-	}
 }
 
 int
@@ -140,13 +122,18 @@ prof_log_start(const char *path) {
 
 /* ---------------------------------------------------------------- numbers of threads and stacks */
 
+static const void **
+names_of(const log_list_t *names) {
+	return names->store.at;
+}
+
 /* The number of a thread or site, whose log_number is *place: the next one if it has none. */
 static uint32_t
-number_of(log_names_t *names, const void *who, uint32_t *place) {
-	if (*place >= names->n || names->v[*place] != who) {
+number_of(log_list_t *names, const void *who, uint32_t *place) {
+	if (*place >= names->n || names_of(names)[*place] != who) {
 		assert((names->n + 1) * sizeof(who) <= names->store.bytes);
 		*place = (uint32_t)names->n;
-		names->v[names->n++] = who;
+		names_of(names)[names->n++] = who;
 	}
 	return *place;
 }
@@ -161,26 +148,19 @@ stack_of(const prof_cnt_t *c) {
 	return number_of(&alog.stacks, c->site, &c->site->log_number);
 }
 
-/* Makes room for as many names; false without memory. */
-static bool
-names_try_reserve(log_names_t *names, size_t n) {
-	bool has_room = pages_store_try_reserve(&names->store, (n + 1) * sizeof(void *));
-	names->v = names->store.at;
-	return has_room;
-}
-
 /* Frees a list, also one for which there was no room. */
 static void
-names_free(log_names_t *names) {
+names_free(log_list_t *names) {
 	pages_store_free(&names->store);
 	names->n = 0;
 }
 
 /* Lists all threads and stacks that the records name. 0 or ENOMEM. */
 static int
-names_list(const log_recs_t *recs) {
-	if (!names_try_reserve(&alog.threads, 2 * recs->n)
-	    || !names_try_reserve(&alog.stacks, 2 * recs->n)) {
+names_list(const log_list_t *recs) {
+	size_t bytes = (2 * recs->n + 1) * sizeof(void *);
+	if (!pages_store_try_reserve(&alog.threads.store, bytes)
+	    || !pages_store_try_reserve(&alog.stacks.store, bytes)) {
 		return ENOMEM;
 	}
 	for (size_t i = 0; i < recs->n; i++) {
@@ -194,86 +174,89 @@ names_list(const log_recs_t *recs) {
 
 /* ---------------------------------------------------------------- writing */
 
-static void
-write_field(prof_writer_t *w, const char *key, uint64_t v) {
-	prof_write_text(w, key);
-	prof_write_dec(w, v);
+void
+prof_log_emit(emitter_t *em, const char *key, uint64_t v) {
+	emitter_json_kv(em, key, emitter_type_uint64, &v);
 }
 
-static void
-write_info(prof_writer_t *w, uint64_t duration) {
-	write_field(w, "{\"info\":{\"duration\":", duration);
-	prof_write_lit(w, ",\"version\":");
-	prof_write_json(w, JEMALLOC_VERSION);
-	write_field(w, ",\"lg_sample_rate\":", prof_lg_sample_get());
-	prof_write_lit(w, ",\"prof_time_resolution\":");
-	prof_write_json(w, prof_time_res_names[opt_prof_time_resolution]);
-	write_field(w, ",\"pid\":", (uint64_t)sys_pid());
-	prof_write_lit(w, "},");
-}
-
-static void
-write_thread(prof_writer_t *w, const void *who) {
-	char name[PROF_THREAD_NAME_MAX];
-	const prof_tdata_t *td = who;
-	prof_tdata_name_read(td, name);
-	write_field(w, "{\"thr_uid\":", td->uid);
-	prof_write_lit(w, ",\"thr_name\":");
-	prof_write_json(w, name);
-	prof_write_lit(w, "}");
-}
-
-static void
-write_trace(prof_writer_t *w, const void *who) {
-	const prof_site_t *s = who;
-	prof_write_lit(w, "[");
+void
+prof_log_emit_trace(emitter_t *em, const prof_site_t *s) {
+	emitter_json_array_begin(em);
 	for (unsigned i = 0; i < prof_site_nframes(s); i++) {
-		prof_write_text(w, i == 0 ? "\"0x" : ",\"0x");
-		prof_write_hex(w, prof_site_frame(s, i));
-		prof_write_lit(w, "\"");
+		char frame[24];
+		const char *at = frame;
+		fmt_snprintf(frame, sizeof(frame), "0x%zx", (size_t)prof_site_frame(s, i));
+		emitter_json_value(em, emitter_type_string, &at);
 	}
-	prof_write_lit(w, "]");
-}
-
-/* Writes the elements of a list with commas between. */
-static void
-write_names(prof_writer_t *w, const log_names_t *names,
-    void (*write)(prof_writer_t *, const void *)) {
-	for (size_t i = 0; i < names->n; i++) {
-		prof_write_text(w, i == 0 ? "" : ",");
-		write(w, names->v[i]);
-	}
+	emitter_json_array_end(em);
 }
 
 static void
-write_recs(prof_writer_t *w, const log_recs_t *recs) {
-	for (size_t i = 0; i < recs->n; i++) {
-		const log_rec_t *r = rec_at(recs, i);
-		prof_write_text(w, i == 0 ? "{" : ",{");
-		write_field(w, "\"alloc_thread\":", thread_of(r->alloc));
-		write_field(w, ",\"free_thread\":", thread_of(r->freed));
-		write_field(w, ",\"alloc_trace\":", stack_of(r->alloc));
-		write_field(w, ",\"free_trace\":", stack_of(r->freed));
-		write_field(w, ",\"alloc_timestamp\":", r->alloc_ns);
-		write_field(w, ",\"free_timestamp\":", r->free_ns);
-		write_field(w, ",\"usize\":", r->usize);
-		prof_write_lit(w, "}");
-	}
+emit_info(emitter_t *em, uint64_t duration) {
+	const char *version = JEMALLOC_VERSION;
+	emitter_json_object_kv_begin(em, "info");
+	prof_log_emit(em, "duration", duration);
+	emitter_json_kv(em, "version", emitter_type_string, &version);
+	prof_log_emit(em, "lg_sample_rate", prof_lg_sample_get());
+	emitter_json_kv(em, "prof_time_resolution", emitter_type_string,
+	    &prof_time_res_names[opt_prof_time_resolution]);
+	prof_log_emit(em, "pid", (uint64_t)sys_pid());
+	emitter_json_object_end(em);
+}
+
+static void
+emit_thread(emitter_t *em, const prof_tdata_t *td) {
+	char name[PROF_THREAD_NAME_MAX];
+	const char *text = name;
+	prof_tdata_name_read(td, name);
+	emitter_json_object_begin(em);
+	prof_log_emit(em, "thr_uid", td->uid);
+	emitter_json_kv(em, "thr_name", emitter_type_string, &text);
+	emitter_json_object_end(em);
+}
+
+static void
+emit_rec(emitter_t *em, const log_rec_t *r) {
+	emitter_json_object_begin(em);
+	prof_log_emit(em, "alloc_thread", thread_of(r->alloc));
+	prof_log_emit(em, "free_thread", thread_of(r->freed));
+	prof_log_emit(em, "alloc_trace", stack_of(r->alloc));
+	prof_log_emit(em, "free_trace", stack_of(r->freed));
+	prof_log_emit(em, "alloc_timestamp", r->alloc_ns);
+	prof_log_emit(em, "free_timestamp", r->free_ns);
+	prof_log_emit(em, "usize", r->usize);
+	emitter_json_object_end(em);
+}
+
+static void
+write_piece(void *writer, const char *text) {
+	prof_write_text(writer, text);
 }
 
 /* Writes the JSON document; duration is in ns. */
 static void
 write_log(uint64_t duration) {
-	prof_writer_t *w = &alog.writer;
-	write_info(w, duration);
-	prof_write_lit(w, "\"threads\":[");
-	write_names(w, &alog.threads, write_thread);
-	prof_write_lit(w, "],\"stack_traces\":[");
-	write_names(w, &alog.stacks, write_trace);
-	prof_write_lit(w, "],\"allocations\":[");
-	write_recs(w, &alog.written);
-	prof_write_lit(w, "]}");
-	prof_writer_flush(w);
+	emitter_t em;
+	emitter_init(&em, emitter_json, write_piece, &alog.writer);
+	emitter_begin(&em);
+	emit_info(&em, duration);
+	emitter_json_array_kv_begin(&em, "threads");
+	for (size_t i = 0; i < alog.threads.n; i++) {
+		emit_thread(&em, names_of(&alog.threads)[i]);
+	}
+	emitter_json_array_end(&em);
+	emitter_json_array_kv_begin(&em, "stack_traces");
+	for (size_t i = 0; i < alog.stacks.n; i++) {
+		prof_log_emit_trace(&em, names_of(&alog.stacks)[i]);
+	}
+	emitter_json_array_end(&em);
+	emitter_json_array_kv_begin(&em, "allocations");
+	for (size_t i = 0; i < alog.written.n; i++) {
+		emit_rec(&em, rec_at(&alog.written, i));
+	}
+	emitter_json_array_end(&em);
+	emitter_end(&em);
+	prof_writer_flush(&alog.writer);
 }
 
 /* Opens the file, writes the document and closes the file; reports a failure. Outside the gate. */
@@ -283,7 +266,7 @@ log_write_file(uint64_t duration) {
 		.kind = prof_kind_log,
 		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
 	};
-	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name);
+	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name, false);
 	if (err == 0) {
 		write_log(duration);
 	}
@@ -300,7 +283,7 @@ log_write_file(uint64_t duration) {
 
 /* Removes the pins of all records and frees their memory. */
 static void
-recs_free(log_recs_t *recs) {
+recs_free(log_list_t *recs) {
 	for (size_t i = 0; i < recs->n; i++) {
 		prof_data_unpin(rec_at(recs, i)->alloc);
 		prof_data_unpin(rec_at(recs, i)->freed);
@@ -343,7 +326,7 @@ prof_log_stop(void) {
 		alog.writing = mutex_self();
 		alog.written = alog.recs;
 		atomic_store_u32(&prof_log_state, prof_log_dumping, MO_RELEASE);
-		alog.recs = (log_recs_t){.n = 0};
+		alog.recs = (log_list_t){.n = 0};
 	}
 	mutex_unlock(&alog.mtx);
 	int err = EFAULT;

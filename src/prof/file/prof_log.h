@@ -6,13 +6,14 @@
  * the allocation or the free), so these exist until it is written. There is one lock, `prof_log`,
  * held for one record; a stop detaches the records first and writes without it. Called by prof.c
  * for frees and in a forked child, by ctl_prof.c, prof_start.c and prof_auto.c for start and stop,
- * by prof_dump.c at exit; the clock by prof.c, prof_dump.c and prof_recent.c.
+ * by prof_dump.c at exit; the clock by prof.c, prof_dump.c and prof_recent.c, which prints as the log.
  */
 #ifndef PROF_LOG_H
 #define PROF_LOG_H
 
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
+#include "util/emitter.h"
 
 /*
  * Starts the log; path NULL: a name made from the prefix. The path is copied and made absolute
@@ -41,11 +42,15 @@ prof_log_is_running(void) {
 }
 
 /*
- * Records that the thread of td frees an object of count c, which still includes the object: it was
- * allocated at alloc_ns (prof_log_clock) and has usize usable bytes. Nothing without a backtrace or
- * memory, or once the log is stopped. Inside the gate (os/gate.h: fork waits for threads inside).
+ * Records that an object of count c, which still includes the object, is freed where `freed` says:
+ * it was allocated at alloc_ns (prof_log_clock) and has usize usable bytes. Nothing without memory,
+ * or once the log is stopped. Inside the gate (os/gate.h: fork waits for threads inside).
  */
-void prof_log_free(prof_tdata_t *td, prof_cnt_t *c, uint64_t alloc_ns, size_t usize);
+void prof_log_free(prof_cnt_t *c, prof_cnt_t *freed, uint64_t alloc_ns, size_t usize);
+
+/* JSON of a number with its key, and of a stack as an array of addresses. */
+void prof_log_emit(emitter_t *em, const char *key, uint64_t v);
+void prof_log_emit_trace(emitter_t *em, const prof_site_t *s);
 
 /*
  * The time in ns by which samples are dated, in their records, the log and the recent list:

@@ -16,12 +16,10 @@
 #include "os/malloc_io.h"
 #include "os/pages.h"
 #include "prof/file/prof_log.h"
-#include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
 #include "util/assert.h"
-#include "util/emitter.h"
 #include "util/fmt.h"
 #include "util/ql.h"
 
@@ -86,6 +84,15 @@ recent_first(void) {
 	return link == NULL ? NULL : container_of(link, recent_t, link);
 }
 
+/* Removes the pins of an entry, or of its copy. */
+static void
+recent_unpin(const recent_t *r) {
+	prof_data_unpin(r->alloc);
+	if (r->freed != NULL) {
+		prof_data_unpin(r->freed);
+	}
+}
+
 /* Drops the oldest entries until the limit is met; needs mtx. */
 static void
 recent_trim_locked(void) {
@@ -101,10 +108,7 @@ recent_trim_locked(void) {
 		if (r->rec != NULL) {
 			rec_link(r->rec, NULL);
 		}
-		prof_data_unpin(r->alloc);
-		if (r->freed != NULL) {
-			prof_data_unpin(r->freed);
-		}
+		recent_unpin(r);
 		meta_free(r, sizeof(*r));
 	}
 }
@@ -150,13 +154,7 @@ prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize) {
 }
 
 void
-prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
-	prof_cnt_t *freed = NULL;
-	const prof_bt_t *bt = td == NULL ? NULL : prof_backtrace_here(td);
-	if (bt != NULL) {
-		freed = prof_data_note(td, bt);
-		prof_backtrace_done(td);
-	}
+prof_recent_free(sample_rec_t *rec, prof_cnt_t *freed) {
 	mutex_lock(&recent.mtx);
 	recent_t *r = rec->link;
 	if (r != NULL) {
@@ -165,12 +163,11 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
 		r->freed = freed;
 		r->free_ns = prof_log_clock();
 		rec_link(rec, NULL);
-		freed = NULL;
+		if (freed != NULL) {
+			prof_data_pin(freed);
+		}
 	}
 	mutex_unlock(&recent.mtx);
-	if (freed != NULL) {
-		prof_data_unpin(freed);
-	}
 }
 
 /* ---------------------------------------------------------------- dump */
@@ -180,10 +177,14 @@ prof_recent_free(prof_tdata_t *td, sample_rec_t *rec) {
  * be gone, and is only compared with NULL.
  */
 typedef struct {
-	pages_store_t store; /* has v */
-	recent_t *v;
+	pages_store_t store;
 	size_t n;
 } recent_copy_t;
+
+static recent_t *
+copy_at(const recent_copy_t *copy, size_t i) {
+	return (recent_t *)copy->store.at + i;
+}
 
 /*
  * The copy that is being printed; all zeros if there is none. It changes under dump_mtx and inside
@@ -207,7 +208,6 @@ recent_copy(recent_copy_t *copy) {
 		}
 		mutex_lock(&recent.mtx);
 	}
-	copy->v = copy->store.at;
 	for (ql_t *l = ql_first(&recent.list); l != NULL; l = ql_next(&recent.list, l)) {
 		recent_t *r = container_of(l, recent_t, link);
 		prof_data_pin(r->alloc);
@@ -215,7 +215,7 @@ recent_copy(recent_copy_t *copy) {
 			prof_data_pin(r->freed);
 		}
 		assert((copy->n + 1) * sizeof(recent_t) <= copy->store.bytes);
-		copy->v[copy->n++] = *r;
+		*copy_at(copy, copy->n++) = *r;
 	}
 	assert(copy->n == recent.n);
 	mutex_unlock(&recent.mtx);
@@ -225,18 +225,10 @@ recent_copy(recent_copy_t *copy) {
 static void
 recent_copy_free(recent_copy_t *copy) {
 	for (size_t i = 0; i < copy->n; i++) {
-		prof_data_unpin(copy->v[i].alloc);
-		if (copy->v[i].freed != NULL) {
-			prof_data_unpin(copy->v[i].freed);
-		}
+		recent_unpin(copy_at(copy, i));
 	}
 	pages_store_free(&copy->store);
 	memset(copy, 0, sizeof(*copy));
-}
-
-static void
-emit_u64(emitter_t *em, const char *key, uint64_t v) {
-	emitter_json_kv(em, key, emitter_type_uint64, &v);
 }
 
 /* Prints thread, time and stack of the allocation or of the free; prefix is "alloc" or "dalloc". */
@@ -246,31 +238,25 @@ emit_end(emitter_t *em, const char *prefix, const prof_cnt_t *c, uint64_t ns) {
 	char name[PROF_THREAD_NAME_MAX];
 	const char *text = name;
 	fmt_snprintf(key, sizeof(key), "%s_thread_uid", prefix);
-	emit_u64(em, key, c->tdata->uid);
+	prof_log_emit(em, key, c->tdata->uid);
 	prof_tdata_name_read(c->tdata, name);
 	if (name[0] != '\0') {
 		fmt_snprintf(key, sizeof(key), "%s_thread_name", prefix);
 		emitter_json_kv(em, key, emitter_type_string, &text);
 	}
 	fmt_snprintf(key, sizeof(key), "%s_time", prefix);
-	emit_u64(em, key, ns);
+	prof_log_emit(em, key, ns);
 	fmt_snprintf(key, sizeof(key), "%s_trace", prefix);
-	emitter_json_array_kv_begin(em, key);
-	for (unsigned i = 0; i < prof_site_nframes(c->site); i++) {
-		char frame[24];
-		const char *at = frame;
-		fmt_snprintf(frame, sizeof(frame), "0x%zx", (size_t)prof_site_frame(c->site, i));
-		emitter_json_value(em, emitter_type_string, &at);
-	}
-	emitter_json_array_end(em);
+	emitter_json_key(em, key);
+	prof_log_emit_trace(em, c->site);
 }
 
 static void
 emit_entry(emitter_t *em, const recent_t *r) {
 	bool released = r->rec == NULL;
 	emitter_json_object_begin(em);
-	emit_u64(em, "size", r->req);
-	emit_u64(em, "usize", r->usize);
+	prof_log_emit(em, "size", r->req);
+	prof_log_emit(em, "usize", r->usize);
 	emitter_json_kv(em, "released", emitter_type_bool, &released);
 	emit_end(em, "alloc", r->alloc, r->alloc_ns);
 	if (r->freed != NULL) {
@@ -283,11 +269,11 @@ static void
 emit_all(emitter_t *em, const recent_copy_t *copy) {
 	ssize_t max = prof_recent_alloc_max_get();
 	emitter_begin(em);
-	emit_u64(em, "sample_interval", prof_sample_rate());
+	prof_log_emit(em, "sample_interval", prof_sample_rate());
 	emitter_json_kv(em, "recent_alloc_max", emitter_type_ssize, &max);
 	emitter_json_array_kv_begin(em, "recent_alloc");
 	for (size_t i = 0; i < copy->n; i++) {
-		emit_entry(em, &copy->v[i]);
+		emit_entry(em, copy_at(copy, i));
 	}
 	emitter_json_array_end(em);
 	emitter_end(em);

@@ -45,10 +45,10 @@ prof_recent_is_on(void) {
  */
 void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
 /*
- * Notes in the entry of rec that the sample is freed by the thread of td, and where; td NULL: the
- * place is not known. The entry may have been dropped meanwhile. Inside the gate.
+ * Notes in the entry of rec that the sample is freed, and where; freed NULL: the place is not known.
+ * The entry may have been dropped meanwhile. Inside the gate.
  */
-void prof_recent_free(prof_tdata_t *td, sample_rec_t *rec);
+void prof_recent_free(sample_rec_t *rec, prof_cnt_t *freed);
 
 /* Read the contention counters of the two locks, and set them to 0. */
 void prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump);

@@ -48,6 +48,7 @@
 static LARGE_BSS struct {
 	mutex_t mtx;                    /* protects prefix */
 	char prefix[PROF_PREFIX_MAX + 1];
+	char dir[PROF_PREFIX_MAX + 1];  /* of a prefix, for prof_sys_prefix_has_dir() */
 	atomic_b_t has_prefix;          /* it is not empty; for readers without the lock */
 	char exe[PROF_PATH_SIZE];       /* path of the program at the start; "": not known */
 	atomic_u64_t seq;               /* next number of a profile or box of any kind */
@@ -111,18 +112,23 @@ prof_sys_path_absolute(char *buf, size_t size, const char *path) {
 	memcpy(buf + at, path, len + 1);
 }
 
+size_t
+prof_sys_dir_len(const char *path, size_t len) {
+	const char *slash = memrchr(path, '/', len);
+	return slash == NULL ? 0 : (size_t)(slash - path) + 1;
+}
+
 bool
 prof_sys_prefix_fits(const char *prefix, size_t len) {
 	if (len > PROF_PREFIX_TEXT_MAX) {
 		return false;
 	}
-	const char *slash = memrchr(prefix, '/', len);
-	size_t dir = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
-	return len - dir <= PROF_PREFIX_BASE_MAX;
+	return len - prof_sys_dir_len(prefix, len) <= PROF_PREFIX_BASE_MAX;
 }
 
-bool
-prof_sys_is_dir_there(const char *dir) {
+/* Whether a directory exists, and was not deleted; also true if that cannot be found out. */
+static bool
+is_dir_there(const char *dir) {
 	struct stat st;
 	char none[1];
 	int fd = sys_open(dir, O_PATH | O_DIRECTORY, 0);
@@ -141,22 +147,14 @@ prof_sys_is_dir_there(const char *dir) {
 }
 
 bool
-prof_sys_prefix_has_dir(const char *prefix) {
-	const char *slash = strrchr(prefix, '/');
-	size_t len = slash == NULL ? 0 : (size_t)(slash - prefix) + 1;
-	if (len == 0 || len > PROF_PREFIX_MAX) {
-		return len != 0 || prefix[0] == '\0' || prof_sys_is_dir_there(".");
+prof_sys_prefix_has_dir(const char *prefix, size_t len) {
+	size_t dir = prof_sys_dir_len(prefix, len);
+	if (len == 0 || dir > PROF_PREFIX_MAX) {
+		return true;
 	}
-	/*
-	 * names.prefix is free at boot and serves as the buffer, because the first thread's stack may
-	 * be small.
-	 */
-	assert(names.prefix[0] == '\0');
-	memcpy(names.prefix, prefix, len);
-	names.prefix[len] = '\0';
-	bool is_there = prof_sys_is_dir_there(names.prefix);
-	names.prefix[0] = '\0';
-	return is_there;
+	memcpy(names.dir, prefix, dir);
+	names.dir[dir] = '\0';
+	return is_dir_there(dir == 0 ? "." : names.dir);
 }
 
 int
@@ -329,8 +327,7 @@ prof_sys_name_kind(const char *name, const char *base) {
 /* Makes f->temp, a name with pid and number in the directory of f->path. 0 or ENAMETOOLONG. */
 static int
 temp_name(prof_file_t *f) {
-	const char *slash = strrchr(f->path, '/');
-	size_t dir = slash == NULL ? 0 : (size_t)(slash - f->path) + 1;
+	size_t dir = prof_sys_dir_len(f->path, strlen(f->path));
 	assert(dir < sizeof(f->temp));
 	memcpy(f->temp, f->path, dir);
 	int n = fmt_snprintf(f->temp + dir, sizeof(f->temp) - dir, ".jeprof.%d.%llu.tmp", sys_pid(),
@@ -589,8 +586,8 @@ prof_file_open_sink(prof_file_t *f, prof_sink_t *sink) {
 	return 0;
 }
 
-static int
-file_open(prof_file_t *f, const char *path, const prof_name_t *name, bool is_confined) {
+int
+prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name, bool is_confined) {
 	assert(name->kind < prof_kind_n && (opt_prof_dump_mode & ~0777u) == 0);
 	file_init(f);
 	f->is_explicit = path != NULL;
@@ -602,16 +599,6 @@ file_open(prof_file_t *f, const char *path, const prof_name_t *name, bool is_con
 		f->err = path != NULL ? explicit_open(f) : temp_open(f);
 	}
 	return f->err;
-}
-
-int
-prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name) {
-	return file_open(f, path, name, false);
-}
-
-int
-prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name) {
-	return file_open(f, path, name, true);
 }
 
 void
@@ -783,16 +770,12 @@ prof_sys_start_ticks(void) {
 }
 
 uint64_t
-prof_sys_rss(void) {
-	uint64_t shared;
-	return prof_sys_rss_read(&shared);
-}
-
-uint64_t
-prof_sys_rss_read(uint64_t *shared) {
+prof_sys_rss(uint64_t *shared) {
 	uint64_t statm[STATM_FIELDS];
 	sys_read_statm(statm);
-	*shared = statm[STATM_SHARED];
+	if (shared != NULL) {
+		*shared = statm[STATM_SHARED];
+	}
 	return statm[STATM_RESIDENT];
 }
 

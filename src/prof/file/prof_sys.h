@@ -52,18 +52,18 @@ const char *prof_kind_name(prof_kind_t kind);
 
 /* Whether every file name made from this prefix of len bytes is short enough. */
 bool prof_sys_prefix_fits(const char *prefix, size_t len);
-/* Whether a directory exists, and was not deleted; also true if that cannot be found out. */
-bool prof_sys_is_dir_there(const char *dir);
+/* Bytes of the path up to its last slash, with it; 0: it has none. */
+size_t prof_sys_dir_len(const char *path, size_t len);
 /*
  * Copies the path, which is shorter than size, to buf; a relative one made absolute, unless it
  * becomes too long for buf or the working directory is not known.
  */
 void prof_sys_path_absolute(char *buf, size_t size, const char *path);
 /*
- * Whether the directory of the prefix exists; also true if that cannot be found out. Only during
- * boot, before a prefix is set.
+ * Whether the directory of the prefix exists; also true if that cannot be found out, and for an
+ * empty prefix. One thread at a time: called at boot and by the thread that starts a session.
  */
-bool prof_sys_prefix_has_dir(const char *prefix);
+bool prof_sys_prefix_has_dir(const char *prefix, size_t len);
 /*
  * Stores the prefix, made absolute unless it is "", would become too long, or the working directory
  * is not known. 0, or EINVAL if prof_sys_prefix_fits() is false; then the old prefix stays.
@@ -146,17 +146,14 @@ prof_file_is_open(const prof_file_t *f) {
 }
 
 /*
- * Opens a file. path NULL: a path made from `name`. Returns 0, or an errno, which is in f->err too;
- * ECANCELED after prof_sys_end() of another thread. Blocks SIGXFSZ and SIGPIPE in this thread until
- * prof_file_close(), also if opening fails; so prof_file_close() must follow in that case too.
+ * Opens a file. path NULL: a path made from `name`. is_confined: the path comes from outside the
+ * process, and the file is never written in place, and only a profile may be replaced; else EEXIST
+ * (also from prof_file_close(), which looks again), ELOOP or EISDIR. Returns 0, or an errno, which
+ * is in f->err too; ECANCELED after prof_sys_end() of another thread. Blocks SIGXFSZ and SIGPIPE in
+ * this thread until prof_file_close(), also if opening fails; so prof_file_close() must follow in
+ * that case too.
  */
-int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name);
-/*
- * Like prof_file_open() with a path that comes from outside the process: never in place, and only a
- * profile may be replaced. Else EEXIST (also from prof_file_close(), which looks again), ELOOP or
- * EISDIR.
- */
-int prof_file_open_confined(prof_file_t *f, const char *path, const prof_name_t *name);
+int prof_file_open(prof_file_t *f, const char *path, const prof_name_t *name, bool is_confined);
 /*
  * Passes what is written to the sink instead of a file. Returns 0. prof_file_close() must follow.
  */
@@ -191,10 +188,11 @@ const char *prof_errno_name(int err, char buf[16]);
  * through a prof_file_t, which blocks that signal.
  */
 bool prof_sys_file_is_forbidden(uint64_t bytes);
-/* Resident bytes of the process as the kernel reports them, 0 if it does not. */
-uint64_t prof_sys_rss(void);
-/* prof_sys_rss(). *shared: how many of these bytes belong to files or to shared memory. */
-uint64_t prof_sys_rss_read(uint64_t *shared);
+/*
+ * Resident bytes of the process as the kernel reports them, 0 if it does not. *shared, unless NULL:
+ * how many of these bytes belong to files or to shared memory.
+ */
+uint64_t prof_sys_rss(uint64_t *shared);
 /* Clock ticks from the boot of the machine to the start of the process; 0: not known. */
 uint64_t prof_sys_start_ticks(void);
 /*

@@ -9,7 +9,6 @@
 
 #include "meta/freepool.h"
 #include "util/bits.h"
-#include "util/emitter.h"
 #include "util/fmt.h"
 
 /* Bytes for the longest decimal number, which has 20 digits. */
@@ -125,15 +124,4 @@ prof_frame_make(prof_writer_t *w, char *to, uint64_t v) {
 		slot->text[PROF_FRAME_TEXT] = (unsigned char)len;
 	}
 	return to + len;
-}
-
-void
-prof_write_json(prof_writer_t *w, const char *text) {
-	prof_write_lit(w, "\"");
-	while (*text != '\0') {
-		char out[EMITTER_ESCAPE_SIZE];
-		text += emitter_json_escape(out, text);
-		prof_write_text(w, out);
-	}
-	prof_write_lit(w, "\"");
 }

@@ -50,9 +50,6 @@ void prof_write_data(prof_writer_t *w, const char *text, size_t len);
 void prof_write_text(prof_writer_t *w, const char *text);
 void prof_write_dec(prof_writer_t *w, uint64_t v);
 void prof_write_hex(prof_writer_t *w, uint64_t v);
-/* Writes the text as a JSON string, in quotes (emitter_json_escape()). */
-void prof_write_json(prof_writer_t *w, const char *text);
-
 /* Bytes that prof_writer_room() guarantees. */
 #define PROF_WRITER_ROOM 64
 
@@ -81,6 +78,12 @@ prof_writer_room(prof_writer_t *w) {
 	static_assert(sizeof(text) <= PROF_WRITER_ROOM, "a short literal"); \
 	memcpy(prof_writer_room(w), "" text, sizeof(text) - 1); \
 	(w)->len += sizeof(text) - 1; \
+} while (0)
+
+/* The same, and a number in decimal digits behind it. */
+#define prof_write_num(w, text, v) do { \
+	prof_write_lit(w, text); \
+	prof_write_dec(w, v); \
 } while (0)
 
 /* log2 of the number of slots of the cache of address texts. */

@@ -119,7 +119,7 @@ figure(prof_metric_t metric) {
 	case prof_metric_active:
 		return prof_figures_active();
 	case prof_metric_rss:
-		return prof_sys_rss();
+		return prof_sys_rss(NULL);
 	case prof_metric_cgroup:
 		return room_group_current();
 	default:
