@@ -3,7 +3,7 @@
  * counters are 0 then); as a table some lines of counters, and one line each for all, full and
  * empty slabs and for each kind of request, if there were such.
  * No lock and no state: prints from the snapshot of a report. Invariant: the keys of counters are
- * those of the field lists in hpa/hpa.h, hpa/hsec.h (with "sec_" in front), extent/piece.h and
+ * those of the field lists in hpa/hpa.h (HPA_SEC_FIELDS with "sec_" in front), extent/piece.h and
  * extent/ahead.h. Called by stats.c.
  */
 #include "stats_hpa.h"
@@ -20,9 +20,9 @@
 #define EMIT_ALLOC(name, says) emitter_json_kv(em, #name, emitter_type_uint64, &s->name);
 
 static void
-json_sec(emitter_t *em, const hsec_stats_t *s) {
+json_sec(emitter_t *em, const hpa_sec_stats_t *s) {
 	emitter_json_kv(em, "sec_bytes", emitter_type_size, &s->bytes);
-	HSEC_STATS_FIELDS(EMIT_SEC)
+	HPA_SEC_FIELDS(EMIT_SEC)
 }
 
 static void
@@ -108,7 +108,7 @@ stats_print_hpa(emitter_t *em, const hpa_stats_t *hpa) {
 	if (hpa->npageslabs == 0 && hpa->npurges == 0) {
 		return;
 	}
-	emitter_table_printf(em, "Small extent caches: %zu bytes, hits: %zu, misses: %zu, "
+	emitter_table_printf(em, "Small extent cache: %zu bytes, hits: %zu, misses: %zu, "
 	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec.bytes, hpa->sec.hits,
 	    hpa->sec.misses, hpa->sec.dalloc_noflush, hpa->sec.dalloc_flush, hpa->sec.overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
