@@ -820,7 +820,7 @@ print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 	if (hpa->npageslabs == 0 && hpa->npurges == 0) {
 		return;
 	}
-	emitter_table_printf(em, "Small extent caches: %zu bytes, hits: %zu, misses: %zu, "
+	emitter_table_printf(em, "Small extent cache: %zu bytes, hits: %zu, misses: %zu, "
 	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec.bytes, hpa->sec.hits,
 	    hpa->sec.misses, hpa->sec.dalloc_noflush, hpa->sec.dalloc_flush, hpa->sec.overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "

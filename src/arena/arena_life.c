@@ -116,9 +116,6 @@ arena_mutexes_zero(arena_t *a) {
 #define ZERO_MUTEX(name, expr, says) life_zero_mutex(expr);
 	ARENA_MUTEXES(ZERO_MUTEX)
 #undef ZERO_MUTEX
-	for (unsigned i = 0; a->pac.hpa != NULL && i < a->pac.hpa->sec.n; i++) {
-		life_zero_mutex(&a->pac.hpa->sec.caches[i].mtx);
-	}
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
 			life_zero_mutex(&arena_bin(a, i, k)->mtx);

@@ -95,7 +95,7 @@
 
 /*
  * The arena's locks: name in mallctl; the address of the mutex in arena_t *a, NULL if the arena has
- * none; text for the manual. hpa_sec is always NULL: these are several, which inspect.c adds up.
+ * none; text for the manual.
  */
 #define ARENA_MUTEXES(X) \
 	X(large, &a->large_mtx, "kept for its name: nothing takes it") \
@@ -109,7 +109,7 @@
 	X(tcache_list, &a->tcache_list_mtx, "lock of the list of thread caches") \
 	X(hpa_shard, pac_hpa_mutex(&a->pac), "lock of the huge slabs") \
 	X(hpa_shard_grow, pac_hpa_grow_mutex(&a->pac), "lock of fetching a huge slab") \
-	X(hpa_sec, NULL, "locks of the small extent caches")
+	X(hpa_sec, pac_hpa_sec_mutex(&a->pac), "lock of the small extent cache")
 
 #define STATS_FIELD(name, type, says) type name;
 

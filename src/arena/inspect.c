@@ -196,9 +196,7 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 #undef ARENA_MUTEX_MERGE
 	if (a->pac.hpa != NULL) {
 		hpa_stats_read(a->pac.hpa, &out->hpa);
-		for (unsigned i = 0; i < a->pac.hpa->sec.n; i++) {
-			stats_merge_mutex(&a->pac.hpa->sec.caches[i].mtx, &out->mutexes[arena_mutex_hpa_sec]);
-		}
+		out->hpa.sec.bytes += pac_hpa_sec_bytes(&a->pac);
 	}
 }
 

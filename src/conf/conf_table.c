@@ -488,15 +488,14 @@ WORD(hpa_hugify_style, CONF_ENUM, opt_hpa_hugify_style, hpa_hugify_style_names, 
     .help = HPA_TEXT("dirty pages allowed per page in use, beyond which slabs are "
     "purged; -1: any number")},
 HPA_NUM(hpa_sec_nshards, CONF_SIZE, 0, UINT64_MAX, 0,
-    "caches of small extents before the slabs of an arena, among which threads are "
-    "distributed; 0: none, more than 256: 256"),
+    "how often the small extent cache of an arena may hold hpa_sec_max_bytes; 0: there is none"),
 HPA_NUM(hpa_sec_max_alloc, CONF_SIZE, 0, HPA_SEC_ALLOC_MAX, CONF_CLIP,
-    "largest extent in these caches"),
+    "largest extent in this cache"),
 HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
-    "bytes that each of these caches may hold; one that exceeds them gives extents back to slabs "
-    "until it holds half of what it may hold"),
+    "bytes that this cache may hold for each of hpa_sec_nshards; what exceeds them goes back to "
+    "its slab"),
 HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HSLAB_NPAGES_MAX, CONF_CLIP,
-    "further extents that a request which finds none in its cache takes from slabs at once"),
+    "further extents that a request which finds none there takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
 RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),

@@ -72,7 +72,7 @@ static void
 add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_COUNTER_FIELDS(ADD)
 #define ADD_SEC(name, says) to->sec.name += from->sec.name;
-	HSEC_STATS_FIELDS(ADD_SEC)
+	HPA_SEC_FIELDS(ADD_SEC)
 #undef ADD_SEC
 	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
 		hpa_alloc_stats_add(&to->alloc[i], &from->alloc[i], i);

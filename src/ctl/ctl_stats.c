@@ -115,7 +115,7 @@ has_hpa_alloc(size_t i) {
 #define ARENA_FIELD(n, t, says) CTL_FIELD(#n, snapshot_arena_t, stats.n, t, ST, says),
 #define DIRTY_FIELD(n, t, says) \
 	CTL_FIELD("dirty_" #n, snapshot_arena_t, stats.dirty.n, t, ST, "of dirty pages, " says),
-#define HSEC_FIELD(n, says) \
+#define HPA_SEC_FIELD(n, says) \
 	CTL_FIELD("hpa_sec_" #n, snapshot_arena_t, stats.hpa.sec.n, size_t, ST, says),
 #define MUZZY_FIELD(n, t, says) \
 	CTL_FIELD("muzzy_" #n, snapshot_arena_t, stats.muzzy.n, t, ST, "of muzzy pages, " says),
@@ -146,8 +146,8 @@ static const ctl_field_t arena_fields[] = {
 	DECAY_STATS_FIELDS(DIRTY_FIELD)
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
 	CTL_FIELD("hpa_sec_bytes", snapshot_arena_t, stats.hpa.sec.bytes, size_t, ST,
-	    "bytes in small extent caches"),
-	HSEC_STATS_FIELDS(HSEC_FIELD)
+	    "bytes in the small extent cache"),
+	HPA_SEC_FIELDS(HPA_SEC_FIELD)
 };
 
 #define HPA_FIELD(n, t, says) CTL_FIELD(#n, hpa_stats_t, n, t, ST, says),

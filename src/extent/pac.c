@@ -201,7 +201,7 @@ pac_take_fit(pac_t *pac, size_t size, size_t alignment) {
 	return e;
 }
 
-/* Takes an extent of a huge slab. A slab that is fetched for it may bring a new maximum. */
+/* pac_hpa_take(); a slab that is fetched for it may bring a new maximum. */
 static edata_t *
 pac_take_huge(pac_t *pac, size_t size, bool is_dense) {
 	size_t mapped = atomic_load_zu(&pac->mapped, MO_RELAXED);
@@ -217,9 +217,10 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	assert(size > 0 && (size & PAGE_MASK) == 0);
 	edata_t *e = NULL;
 	bool is_new = false;
-	pac_hot_take(pac, size, size, max_zu(alignment, PAGE), &e, 1);
-	if (e == NULL && pac_hpa_serves(pac, size, alignment)) {
+	if (pac_hpa_serves(pac, size, alignment)) {
 		e = pac_take_huge(pac, size, is_dense);
+	} else {
+		pac_hot_take(pac, size, size, max_zu(alignment, PAGE), &e, 1);
 	}
 	if (e == NULL) {
 		e = pac_take_fit(pac, size, alignment);
@@ -340,10 +341,10 @@ pac_unguard(pac_t *pac, edata_t *e) {
 
 /* ------------------------------------------------------------------ free, resize */
 
-/* Makes e hot, or puts it into a small extent cache (pac_hpa.h). False: there is no room. */
+/* Makes e hot; false: there is no room. */
 static bool
 pac_try_keep(pac_t *pac, edata_t *e) {
-	return (unlikely(e->is_hpa) && pac_hpa_try_keep(pac, e)) || pac_hot_try_keep(pac, e);
+	return (likely(!e->is_hpa) || pac_hpa_may_keep(pac, e)) && pac_hot_try_keep(pac, e);
 }
 
 void

@@ -52,6 +52,17 @@ pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), voi
 	mutex_unlock(&pac->hot_mtx);
 }
 
+size_t
+pac_hot_bytes(pac_t *pac, size_t most) {
+	size_t bytes = 0;
+	mutex_lock(&pac->hot_mtx);
+	for (unsigned pind = 0, last = sz_psz_floor(most); pind <= last; pind++) {
+		bytes += pac->hot[pind].n * sz_pind2sz(pind);
+	}
+	mutex_unlock(&pac->hot_mtx);
+	return bytes;
+}
+
 /* ------------------------------------------------------------------ one stack */
 
 /* Counts pages that were added to the stacks and taken out of them. */

@@ -6,8 +6,8 @@
  * of it (pac_hot_try_cool); if that does not help, it makes all of them dirty. Wherever this header
  * says that a hot extent becomes dirty, one of a huge slab returns to the slab (pac_put_unused).
  *
- * Invariant: an extent in a stack has the state hot in its descriptor (the rest of a huge piece and
- * extents in small extent caches have this state too). The page map says hot too, except for an
+ * Invariant: an extent in a stack has the state hot in its descriptor (the rest of a huge piece has
+ * this state too). The page map says hot too, except for an
  * extent that was a large object and whose descriptor still has the class (szind): there the page
  * map says active, as it does for a free object in a thread cache. So a batch of objects becomes
  * hot, and becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks;
@@ -35,6 +35,9 @@ size_t pac_ndirty(const pac_t *pac);
  * Holds hot_mtx meanwhile, so add() takes no lock.
  */
 void pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx);
+
+/* Bytes of the hot extents of the page classes up to `most` bytes, each counted as its class. */
+size_t pac_hot_bytes(pac_t *pac, size_t most);
 
 /*
  * Takes up to n (not 0) hot extents that have at least `size` and at most `most` bytes (`most` is

@@ -1,10 +1,10 @@
 /*
  * Extents of huge slabs for the page cache, and memory for the slabs; pac_hpa.h has the contract.
  * hpa.c calls slab_get() and slab_put() when a slab is fetched or returned: slab_get() with the
- * shard's grow_mtx held, slab_put() with no lock. Other locks: those that hpa.c, hsec.c and
+ * shard's grow_mtx held, slab_put() with no lock. Other locks: those that hpa.c, pac_hot.c and
  * extent.c take themselves, and the mutex of the dirty pages' decay at the begin and at the end of
  * a pass. Invariant: pac->mapped counts whole
- * slabs. Called by pac.c, pac_purge.c, pac_relieve.c, pac_life.c and arena.c; pac_hpa.h says who
+ * slabs. Called by pac.c, pac_purge.c, pac_relieve.c and arena.c; pac_hpa.h says who
  * calls its inline functions.
  */
 #include "extent/pac_hpa.h"
@@ -87,21 +87,6 @@ hpa_extent(edata_t *e, char *addr, size_t size, bool is_zeroed) {
 	return e;
 }
 
-/*
- * Frees the extents of a list, which have the state hot, to their slabs. The page map still says
- * hot: pac_hpa_put() wants an active extent, and clears its entries.
- */
-static void
-hpa_put_all(pac_t *pac, ql_t *list) {
-	ql_t *l;
-	while ((l = ql_first(list)) != NULL) {
-		edata_t *e = edata_of_link(l);
-		ql_remove(l);
-		e->state = extent_state_active;
-		pac_hpa_put(pac, e);
-	}
-}
-
 /* Adds n descriptors that no extent uses to a list; fewer if there is no memory for more. */
 static void
 hpa_get_descriptors(pac_t *pac, ql_t *list, size_t n) {
@@ -122,14 +107,37 @@ hpa_put_descriptors(pac_t *pac, ql_t *list) {
 	}
 }
 
-/* Takes up to n extents from slabs; returns the first or NULL, puts the others into a cache. */
+/* Whether extents of this size are those of the small extent cache: by class, as their stacks. */
+static bool
+sec_serves(size_t size) {
+	return opt_hpa_sec_nshards != 0
+	    && sz_psz_floor(size) <= sz_psz_floor(opt_hpa_sec_max_alloc);
+}
+
+size_t
+pac_hpa_sec_bytes(pac_t *pac) {
+	bool has_none = pac->hpa == NULL || opt_hpa_sec_nshards == 0;
+	return has_none ? 0 : pac_hot_bytes(pac, opt_hpa_sec_max_alloc);
+}
+
+/* Whether the small extent cache may have `size` bytes more. */
+static bool
+sec_has_room(pac_t *pac, size_t size) {
+	return (pac_hpa_sec_bytes(pac) + size - 1) / opt_hpa_sec_nshards < opt_hpa_sec_max_bytes;
+}
+
+static void
+sec_count(atomic_zu_t *count) {
+	atomic_fetch_add_zu(count, 1, MO_RELAXED);
+}
+
+/* Takes up to n extents from slabs; returns the first or NULL, makes the others hot. */
 static edata_t *
 hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
-	ql_t list, more, out;
+	ql_t list;
 	edata_t *first = NULL;
+	bool is_over = false;
 	ql_init(&list);
-	ql_init(&more);
-	ql_init(&out);
 	hpa_get_descriptors(pac, &list, n);
 	bool has_slabs = atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED) != 0;
 	unsigned got = ql_is_empty(&list) ? 0 : hpa_alloc_some(pac->hpa, size, is_dense, &list);
@@ -139,65 +147,48 @@ hpa_fetch(pac_t *pac, size_t size, bool is_dense, size_t n) {
 		hpa_extent(e, e->addr, size, e->is_zeroed);
 		if (first == NULL) {
 			first = e;
-			continue;
+		} else if (!sec_has_room(pac, size) || !pac_hot_try_keep(pac, e)) {
+			pac_hpa_put(pac, e);
+			is_over = true;
 		}
-		e->state = extent_state_hot;
-		emap_set_boundary(e);
-		ql_push_tail(&more, &e->link);
 	}
 	hpa_put_descriptors(pac, &list);
 	if (unlikely(!has_slabs && first != NULL)) {
 		pac_wake(pac); /* pac_hpa_sleep_max() */
 	}
-	if (!ql_is_empty(&more)) {
-		hsec_put(&pac->hpa->sec, &more, is_dense, false, &out);
-		hpa_put_all(pac, &out);
+	if (unlikely(is_over)) {
+		sec_count(&pac->hpa->sec_overfills);
 	}
 	return first;
 }
 
 edata_t *
 pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
+	bool is_small = sec_serves(size);
+	edata_t *e = NULL;
 	size_t n = 1;
-	if (hsec_serves(&pac->hpa->sec, size) && decay_ms(&pac->decay_dirty.decay) != 0) {
-		edata_t *e = hsec_take(&pac->hpa->sec, size, is_dense);
-		if (e != NULL) {
-			e->state = extent_state_active;
-			return e;
-		}
+	if (!is_small || is_dense) {
+		pac_hot_take(pac, size, size, PAGE, &e, 1);
+	}
+	if (is_small && is_dense && decay_ms(&pac->decay_dirty.decay) != 0) {
+		sec_count(e != NULL ? &pac->hpa->sec_hits : &pac->hpa->sec_misses);
 		n += opt_hpa_sec_batch_fill_extra;
 	}
-	return hpa_fetch(pac, size, is_dense, n);
+	return e != NULL ? e : hpa_fetch(pac, size, is_dense, n);
 }
 
 bool
-pac_hpa_try_keep(pac_t *pac, edata_t *e) {
-	ql_t one, out;
-	if (!hsec_serves(&pac->hpa->sec, e->size)) {
+pac_hpa_may_keep(pac_t *pac, const edata_t *e) {
+	if (!sec_serves(e->size)) {
+		return true;
+	}
+	/* The slab cannot change its kind, because the extent counts as in use there. */
+	if (!atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED)) {
 		return false;
 	}
-	edata_check(e);
-	ql_init(&one);
-	ql_init(&out);
-	e->szind = SC_NSIZES;
-	e->is_sampled = false;
-	e->state = extent_state_hot;
-	emap_set_boundary(e);
-	/* The slab cannot change its kind (dense or not), because the extent counts as in use there. */
-	bool is_dense = atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED);
-	ql_push_tail(&one, &e->link);
-	hsec_put(&pac->hpa->sec, &one, is_dense, true, &out);
-	hpa_put_all(pac, &out);
-	return true;
-}
-
-/* Frees all extents in the small extent caches to their slabs. */
-static void
-hpa_sec_drain(pac_t *pac) {
-	ql_t out;
-	ql_init(&out);
-	hsec_drain(&pac->hpa->sec, &out);
-	hpa_put_all(pac, &out);
+	bool has_room = sec_has_room(pac, e->size);
+	sec_count(has_room ? &pac->hpa->sec_dalloc_noflush : &pac->hpa->sec_dalloc_flush);
+	return has_room;
 }
 
 edata_t *
@@ -222,39 +213,19 @@ pac_hpa_tick(pac_t *pac, uint64_t now) {
 	if (likely(pac->hpa == NULL) || pac_pass_begin(d, false) != 0) {
 		return;
 	}
-	ssize_t ms = decay_ms(&d->decay);
-	if (ms >= 0 && hsec_try_idle(&pac->hpa->sec, now, (uint64_t)ms * NSTIME_PER_MSEC)) {
-		hpa_sec_drain(pac);
-	}
 	bool may_collapse = opt_hpa_hugify_sync || atomic_load_b(&pac->is_served, MO_RELAXED);
-	hpa_tick(pac->hpa, now, ms, may_collapse);
+	hpa_tick(pac->hpa, now, decay_ms(&d->decay), may_collapse);
 	pac_pass_end(d);
-}
-
-size_t
-pac_hpa_empty(pac_t *pac, bool is_all) {
-	if (pac->hpa == NULL) {
-		return 0;
-	}
-	hpa_sec_drain(pac);
-	return hpa_purge(pac->hpa, is_all);
 }
 
 size_t
 pac_hpa_purge(pac_t *pac, bool is_all, bool may_wait) {
 	size_t bytes = 0;
 	if (unlikely(pac->hpa != NULL) && pac_pass_begin(&pac->decay_dirty, may_wait) == 0) {
-		bytes = pac_hpa_empty(pac, is_all);
+		bytes = hpa_purge(pac->hpa, is_all);
 		pac_pass_end(&pac->decay_dirty);
 	}
 	return bytes;
-}
-
-void
-pac_hpa_try_purge(pac_t *pac, size_t npages) {
-	if (unlikely(pac->hpa != NULL) && pac_nidle(pac) > npages) {
-		pac_hpa_purge(pac, true, false);
-	}
 }
 
 size_t

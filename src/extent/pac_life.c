@@ -51,7 +51,9 @@ pac_destroy(pac_t *pac) {
 	edata_t *e;
 	assert(pac_nactive(pac) == 0 && atomic_load_zu(&pac->nguard, MO_RELAXED) == 0);
 	pac_hot_flush(pac);
-	pac_hpa_empty(pac, true);
+	if (pac->hpa != NULL) {
+		hpa_purge(pac->hpa, true);
+	}
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0, true)) != NULL) {

@@ -431,7 +431,11 @@ pac_yield(const pac_t *grown) {
 
 void
 pac_purge_oldest(pac_t *pac, size_t npages) {
-	pac_hpa_try_purge(pac, npages);
+	if (unlikely(pac->hpa != NULL) && pac_nidle(pac) > npages) {
+		pac_hot_flush(pac);
+		pac_tell_back(pac);
+		pac_hpa_purge(pac, true, false);
+	}
 	size_t held = pac_hpa_nidle(pac);
 	if (pac_ndirty(pac) + held > npages) {
 		pac_try_purge_to(pac, npages > held ? npages - held : 0, true);

@@ -78,9 +78,9 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * pac_hpa_purge() of empty slabs, after the extents that are hot or in small extent caches have
- * gone to their slabs. Unused pages of the other slabs stay: they free no address space. Returns
- * the bytes that were unmapped; 0 with the option retain, as pac_relieve() finds them retained.
+ * pac_hpa_purge() of empty slabs, after the hot extents have gone to their slabs. Unused pages of
+ * the other slabs stay: they free no address space. Returns the bytes that were unmapped; 0 with
+ * the option retain, as pac_relieve() finds them retained.
  */
 static size_t
 pac_relieve_slabs(pac_t *pac, bool may_wait) {

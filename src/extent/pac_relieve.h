@@ -12,9 +12,8 @@
 #include "extent/pac_purge.h"
 
 /*
- * Bytes that pac_relieve() can give back at most, by the counters; 0 with hooks of the user. Those
- * in small extent caches are among them: their slabs may become empty, and then go whole. Takes no
- * lock.
+ * Bytes that pac_relieve() can give back at most, by the counters; 0 with hooks of the user. Hot
+ * extents are among them: their huge slabs may become empty, and then go whole. Takes no lock.
  */
 size_t pac_relievable(const pac_t *pac);
 /*

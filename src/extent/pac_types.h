@@ -164,6 +164,12 @@ pac_hpa_grow_mutex(pac_t *pac) {
 	return pac->hpa == NULL ? NULL : &pac->hpa->grow_mtx;
 }
 
+/* That of the small extent cache (pac_hpa.h). */
+static inline mutex_t *
+pac_hpa_sec_mutex(pac_t *pac) {
+	return pac->hpa == NULL || opt_hpa_sec_nshards == 0 ? NULL : &pac->hot_mtx;
+}
+
 /* Makes an active extent dirty, or frees it to its huge slab. */
 static inline void
 pac_put_unused(pac_t *pac, edata_t *e) {

@@ -11,6 +11,7 @@
  */
 #include "hpa/hpa.h"
 
+#include "meta/edata.h"
 #include "meta/sz.h"
 #include "os/witness.h"
 
@@ -67,7 +68,7 @@ hpa_new(base_t *base, const hpa_source_t *source, void *ctx) {
 	for (unsigned i = 0; i < ARRAY_LEN(lists); i++) {
 		ql_init(lists[i]);
 	}
-	return hsec_init(&h->sec, base) == 0 ? h : NULL;
+	return h;
 }
 
 /* Adds `more`, which may be negative, to one of the counts that are written under mtx. */
@@ -597,7 +598,6 @@ hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsign
 
 void
 hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
-	hsec_stats_read(&h->sec, &out->sec);
 	mutex_lock(&h->mtx);
 	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
 		hpa_alloc_stats_add(&out->alloc[i], &h->alloc[i], i);
@@ -608,6 +608,9 @@ hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
 #define HPA_COUNTER_READ(name, type, says) out->name += atomic_load_u64(&h->name, MO_RELAXED);
 	HPA_COUNTER_FIELDS(HPA_COUNTER_READ)
 #undef HPA_COUNTER_READ
+#define HPA_SEC_READ(name, says) out->sec.name += atomic_load_zu(&h->sec_##name, MO_RELAXED);
+	HPA_SEC_FIELDS(HPA_SEC_READ)
+#undef HPA_SEC_READ
 	for (ql_t *l = ql_first(&h->all); l != NULL; l = ql_next(&h->all, l)) {
 		const hslab_t *s = container_of(l, hslab_t, all);
 		unsigned pind = s->longest == 0 ? 0 : sz_psz_floor((size_t)s->longest << LG_PAGE);
@@ -620,12 +623,14 @@ hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
 
 void
 hpa_stats_zero(hpa_t *h) {
-	hsec_stats_zero(&h->sec);
 	mutex_lock(&h->mtx);
 	assert(atomic_load_zu(&h->nslabs, MO_RELAXED) == 0);
 	memset(h->alloc, 0, sizeof(h->alloc));
 #define HPA_COUNTER_ZERO(name, type, says) atomic_store_u64(&h->name, 0, MO_RELAXED);
 	HPA_COUNTER_FIELDS(HPA_COUNTER_ZERO)
 #undef HPA_COUNTER_ZERO
+#define HPA_SEC_ZERO(name, says) atomic_store_zu(&h->sec_##name, 0, MO_RELAXED);
+	HPA_SEC_FIELDS(HPA_SEC_ZERO)
+#undef HPA_SEC_ZERO
 	mutex_unlock(&h->mtx);
 }

@@ -25,7 +25,6 @@
 #define HPA_HPA_H
 
 #include "hpa/hrule.h"
-#include "hpa/hsec.h"
 #include "hpa/hset.h"
 #include "meta/base.h"
 #include "os/mutex.h"
@@ -63,6 +62,14 @@ typedef struct hpa_source_s {
 	X(nhugify_failures, uint64_t, "slabs for which it refused that") \
 	X(ndehugifies, uint64_t, "huge slabs that are not any more, because a part was purged")
 
+/* Counters of the small extent cache (extent/pac_hpa.h): X(name, text for the manual). */
+#define HPA_SEC_FIELDS(X) \
+	X(hits, "requests that found an extent in the small extent cache") \
+	X(misses, "requests that found none there, and took extents from slabs") \
+	X(dalloc_noflush, "extents given back that were kept there") \
+	X(dalloc_flush, "extents given back that went to their slab, because it was full") \
+	X(overfills, "times that what a request brought made it too full")
+
 /* Sums over some of the slabs: all, the full, the empty, or those of one of HPA_NONFULL_KINDS. */
 #define HPA_SLABS_FIELDS(X) \
 	X(npageslabs_nonhuge, size_t, "slabs that are not huge") \
@@ -98,10 +105,16 @@ typedef struct hpa_alloc_stats_s {
 #undef HPA_ALLOC_FIELD
 	uint64_t pages, elapsed_ns; /* sums from which the means are computed */
 } hpa_alloc_stats_t;
+typedef struct hpa_sec_stats_s {
+	size_t bytes; /* in the small extent cache now; not of hpa_stats_read() */
+#define HPA_SEC_FIELD(name, says) size_t name;
+	HPA_SEC_FIELDS(HPA_SEC_FIELD)
+#undef HPA_SEC_FIELD
+} hpa_sec_stats_t;
 typedef struct hpa_stats_s {
 	HPA_SHARD_FIELDS(HPA_STATS_FIELD)
 	HPA_COUNTER_FIELDS(HPA_STATS_FIELD)
-	hsec_stats_t sec;
+	hpa_sec_stats_t sec;
 	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
 	hpa_slabs_stats_t slabs;
 	hpa_slabs_stats_t full_slabs;
@@ -124,7 +137,6 @@ typedef struct hpa_s {
 	ql_t ripe;  /* slabs that may become huge, by the time of entry, the oldest first */
 	ql_t spare; /* descriptors without a slab */
 	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
-	hsec_t sec; /* small extent caches; only pac_hpa uses them */
 	/* Down to nidle: written under mtx, read also without it. */
 	atomic_zu_t nslabs;
 	atomic_zu_t nempty;  /* slabs without pages in use */
@@ -141,6 +153,9 @@ typedef struct hpa_s {
 #define HPA_COUNTER(name, type, says) atomic_u64_t name;
 	HPA_COUNTER_FIELDS(HPA_COUNTER)
 #undef HPA_COUNTER
+#define HPA_SEC_COUNTER(name, says) atomic_zu_t sec_##name; /* written by pac_hpa.c */
+	HPA_SEC_FIELDS(HPA_SEC_COUNTER)
+#undef HPA_SEC_COUNTER
 } hpa_t;
 
 /*
@@ -181,7 +196,7 @@ size_t hpa_purge(hpa_t *h, bool is_all);
 hpa_sys_t hpa_sys(void);
 /* Adds the shard's counters and its present state to *out. */
 void hpa_stats_read(hpa_t *h, hpa_stats_t *out);
-/* Zeroes the counters of a shard that has no slabs, also those of its small extent caches. */
+/* Zeroes the counters of a shard that has no slabs. */
 void hpa_stats_zero(hpa_t *h);
 /* The kind of a call that asks for n runs: 1, 2, up to 4, up to 8, and so on. */
 static inline unsigned

@@ -31,7 +31,7 @@ typedef enum {
 	extent_state_dirty,
 	extent_state_muzzy,
 	extent_state_retained,
-	extent_state_hot,     /* unused, in none of the three caches (extent/pac_hot.h, hpa/hsec.h) */
+	extent_state_hot,     /* unused, in none of the three caches (extent/pac_hot.h) */
 	extent_state_shelter, /* serves requests while the gate is closed (thread/shelter.h) */
 	extent_state_shut,    /* freed recently and without access (arena/shut.h) */
 	extent_state_count
@@ -117,7 +117,7 @@ struct edata_s {
 	bool is_hpa : 1;   /* its pages are of a huge slab (hpa/hpa.h); never dirty, muzzy, retained */
 	bool is_moved : 1; /* it may have pages that were mapped elsewhere (extent/pac_move.h) */
 	uint8_t look : 6;  /* slab: its bin's `look` if this pass has seen it (arena/holes.h) */
-	/* in a page cache: its LRU list; slab: a list of its bin; spare: their list; or of hpa/hsec */
+	/* in a page cache: its LRU list; slab: a list of its bin; spare: their list */
 	ql_t link;
 	union {
 		ph_link_t heap;  /* in a page cache: its class; slab with free regions: its bin */

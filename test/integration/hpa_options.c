@@ -83,10 +83,10 @@ test_switch(void) {
 	child_exits(&r, 0, "what is counted of slabs adds up, and a purge leaves nothing dirty");
 	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_max_bytes:4194304,"
 	    "hpa_sec_batch_fill_extra:7");
-	child_exits(&r, 0, "small extent caches are used");
+	child_exits(&r, 0, "the small extent cache is used");
 	contains(r.out, "batch 7, hits 1, wrong 0\n", "a miss brings as many as the option says");
 	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_nshards:0");
-	contains(r.out, "batch 0, hits 0, wrong 0\n", "no caches, no figures of them");
+	contains(r.out, "batch 0, hits 0, wrong 0\n", "no cache, no figures of it");
 	run_child_conf(&r, "sec", "hpa:true,narenas:1,tcache:false,hpa_sec_max_alloc:4096");
 	contains(r.out, ctl_size("arenas.page") > 12288 ? "" : "batch 0, hits 0, wrong 0\n",
 	    "longer extents are not held");
@@ -102,16 +102,16 @@ child_sec(void) {
 	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0)
 		return 1;
 	int flags = MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
-	/* The only slab class of three pages, with a region of three quarters of a page. */
-	size_t size = extent / 4 - canary_bytes();
-	void *p[5] = {mallocx(size, flags)};
+	/* A slab class of so many bytes, with regions of at most half a page. */
+	size_t size = extent / 8 - canary_bytes();
+	void *p[9] = {mallocx(size, flags)};
 	ctl_epoch();
 	size_t bytes = ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_bytes", ind));
-	for (unsigned i = 1; i < 5; i++)
+	for (unsigned i = 1; i < 9; i++)
 		p[i] = mallocx(size, flags);	/* the last one begins another slab */
 	ctl_epoch();
 	size_t hits = ctl_size(ctl_name(name, "stats.arenas.%u.hpa_sec_hits", ind));
-	for (unsigned i = 0; i < 5; i++)
+	for (unsigned i = 0; i < 9; i++)
 		dallocx(p[i], flags);
 	ctl_void(ctl_name(name, "arena.%u.purge", ind));
 	ctl_epoch();

@@ -115,7 +115,7 @@ test_huge_slabs(void) {
 	opt_hpa = true;
 	opt_hpa_slab_max_alloc = 16 * PAGE;
 	is_int(pac_hpa_init(pac, base), 0, "an arena with huge slabs");
-	for (size_t n = 5; n < 16; n += 9) { /* the small extent caches; hot extents */
+	for (size_t n = 5; n < 16; n += 9) { /* in the small extent cache; longer */
 		edata_t *plain = pac_alloc(pac, n * PAGE, PAGE, false);
 		ok(plain->is_hpa, "an extent of %zu pages comes from one", n);
 		pac_dalloc(pac, plain);

@@ -1,7 +1,7 @@
 /*
  * hpa/: the bitmaps of a huge slab against a model, the order of the set, each rule with a clock of
- * the test's own, small extent caches, and a shard whose memory and system calls are counted; what
- * becomes of marks for huge pages when the page cache gets a slab back.
+ * the test's own, the small extent cache, and a shard whose memory and system calls are counted;
+ * what becomes of marks for huge pages when the page cache gets a slab back.
  */
 #include "core.h"
 
@@ -427,86 +427,9 @@ test_huge_later(void) {
 	ok(sys.nohuge == 1 && !hslab_of(slab)->is_huge, "until a purge withdraws the advice");
 }
 
-/* ------------------------------------------------------------------ small extent caches */
+/* ------------------------------------------------------------------ all of it */
 
 #define N_EXTENTS 64
-
-static edata_t *
-hot(edata_t *e, size_t npages) {
-	memset(e, 0, sizeof(*e));
-	e->size = npages << LG_PAGE;
-	e->state = extent_state_hot;
-	e->is_hpa = true;
-	ql_init(&e->link);
-	return e;
-}
-
-/* Empties a list; returns its length. */
-static unsigned
-empty(ql_t *list) {
-	unsigned n = 0;
-	for (ql_t *l; (l = ql_first(list)) != NULL; n++) {
-		ql_remove(l);
-	}
-	return n;
-}
-
-static void
-put_freed(hsec_t *s, edata_t *e, ql_t *out) {
-	ql_t one;
-	ql_init(&one);
-	ql_push_tail(&one, &e->link);
-	hsec_put(s, &one, true, true, out);
-}
-
-static void
-test_sec(void) {
-	static edata_t e[N_EXTENTS];
-	size_t max_bytes = opt_hpa_sec_max_bytes;
-	hsec_stats_t stats = {0};
-	hsec_t s = {0};
-	ql_t out, some;
-	ql_init(&out);
-	ql_init(&some);
-	opt_hpa_sec_nshards = 0;
-	ok(hsec_init(&s, base_new()) == 0 && !hsec_serves(&s, PAGE), "none of them serves nobody");
-	opt_hpa_sec_nshards = SIZE_MAX;
-	ok(hsec_init(&s, base_new()) == 0 && s.n == HSEC_MAX, "their number is bounded");
-	opt_hpa_sec_nshards = 2;
-	ok(hsec_init(&s, base_new()) == 0 && hsec_serves(&s, PAGE)
-	    && !hsec_serves(&s, opt_hpa_sec_max_alloc + PAGE), "extents up to a length are served");
-	opt_hpa_sec_max_bytes = 8 << LG_PAGE;
-	ok(hsec_take(&s, PAGE, true) == NULL, "an empty one misses");
-	for (unsigned i = 0; i < 8; i++) {
-		put_freed(&s, hot(&e[i], 1), &out);
-	}
-	ok(hsec_take(&s, PAGE, false) == NULL, "another kind misses too");
-	ok(ql_is_empty(&out) && hsec_take(&s, PAGE, true) == &e[7],
-	    "the one that came last goes first");
-	put_freed(&s, &e[7], &out);
-	put_freed(&s, hot(&e[8], 1), &out);
-	ok(edata_of_link(ql_first(&out)) == &e[0], "one more than it holds: the oldest leaves");
-	is_uint(empty(&out), 5, "and others until half is left");
-	is_uint(atomic_load_zu(&s.bytes, MO_RELAXED), 4 * PAGE, "bytes are counted");
-	ok(!hsec_try_idle(&s, now, 10 * MSEC) && !hsec_try_idle(&s, now + 9 * MSEC, 10 * MSEC)
-	    && hsec_try_idle(&s, now + 10 * MSEC, 10 * MSEC), "it is idle after the time");
-	for (unsigned i = 0; i < 5; i++) {
-		ql_push_tail(&some, &hot(&e[i], 1)->link);
-	}
-	hsec_put(&s, &some, true, false, &out);
-	ok(ql_is_empty(&some) && empty(&out) == 5, "what a request brings is bounded too");
-	ok(!hsec_try_idle(&s, now + 20 * MSEC, 10 * MSEC) || hsec_take(&s, PAGE, true) != NULL,
-	    "what was brought is found");
-	hsec_drain(&s, &out);
-	ok(empty(&out) > 0 && atomic_load_zu(&s.bytes, MO_RELAXED) == 0 && !hsec_try_idle(&s,
-	    UINT64_MAX, 0), "drained, nothing is left");
-	hsec_stats_read(&s, &stats);
-	ok(stats.hits >= 1 && stats.misses == 2 && stats.dalloc_noflush == 9 && stats.dalloc_flush == 1
-	    && stats.overfills == 1 && stats.bytes == 0, "each of these is counted");
-	opt_hpa_sec_max_bytes = max_bytes;
-}
-
-/* ------------------------------------------------------------------ all of it */
 
 static void
 test_batch(void) {
@@ -516,7 +439,8 @@ test_batch(void) {
 	ql_t list;
 	ql_init(&list);
 	for (unsigned i = 0; i < 6; i++) {
-		ql_push_tail(&list, &hot(&e[i], 0)->link);
+		ql_init(&e[i].link);
+		ql_push_tail(&list, &e[i].link);
 	}
 	is_uint(hpa_alloc_some(h, HSLAB_SIZE / 4, true, &list), 4, "a batch fetches one slab, not two");
 	bool is_dense = true;
@@ -657,50 +581,78 @@ child_given(void) {
 	return done_testing();
 }
 
-/* Extents of small extent caches that are unused in the page map, first page and last; all. */
-static unsigned
-n_unused(const hsec_t *s, unsigned *all) {
-	unsigned n = 0;
-	*all = 0;
-	for (unsigned i = 0; i < s->n * 2 * HSEC_LENGTHS; i++) {
-		ql_t *list = &s->caches[i / (2 * HSEC_LENGTHS)].lists[i % (2 * HSEC_LENGTHS)];
-		for (ql_t *l = list->next; l != list; l = l->next) {
-			const edata_t *e = edata_of_link(l);
-			++*all;
-			n += elem_state(emap_elem(e->addr)) == extent_state_hot
-			    && elem_state(emap_elem(edata_end(e) - 1)) == extent_state_hot;
-		}
-	}
-	return n;
-}
-
-/* What a request fetches beyond its own, and what comes back, is no block for a free or a lookup. */
-static int
-child_unused(void) {
-	pac_t *pac = cache_on(enabled);
-	unsigned all;
-	edata_t *e = pac_alloc(pac, 2 * PAGE, PAGE, false);
-	is_uint(n_unused(&pac->hpa->sec, &all), opt_hpa_sec_batch_fill_extra, "what was fetched");
-	is_uint(all, opt_hpa_sec_batch_fill_extra, "with the first one");
-	pac_dalloc(pac, e);
-	is_uint(n_unused(&pac->hpa->sec, &all), opt_hpa_sec_batch_fill_extra + 1, "what came back");
-	is_uint(all, opt_hpa_sec_batch_fill_extra + 1, "is kept with it");
-	return done_testing();
-}
-
 /* A bound for unused pages holds for those of slabs too, from the call on. */
 static int
 child_bound(void) {
 	pac_t *pac = cache_on(enabled);
 	take_slab(pac);
 	is_uint(free_pieces(pac, 1, SLAB_PIECES), 1, "one piece is in use");
-	edata_t *e = pac_alloc(pac, PAGE, PAGE, false);
+	edata_t *e = pac_alloc_dense(pac, PAGE);
 	pac_dalloc(pac, pieces[0]);
 	pac_dalloc(pac, e);
-	ok(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) > 0, "an extent cache has something");
+	ok(pac_hpa_sec_bytes(pac) > 0, "the small extent cache has something");
 	pac_bound(pac, HSLAB_SIZE);
-	is_uint(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED), 0, "with a bound nothing");
+	is_uint(pac_hpa_sec_bytes(pac), 0, "with a bound nothing");
 	is_uint(atomic_load_zu(&pac->hpa->nslabs, MO_RELAXED), 0, "the slab is gone too");
+	return done_testing();
+}
+
+/* Takes n pages one by one, or gives them back; the result: bytes in the small extent cache. */
+static size_t
+take_pages(pac_t *pac, edata_t **e, unsigned n) {
+	for (unsigned i = 0; i < n; i++) {
+		e[i] = pac_alloc_dense(pac, PAGE);
+	}
+	return pac_hpa_sec_bytes(pac);
+}
+
+static size_t
+give_pages(pac_t *pac, edata_t **e, unsigned n) {
+	for (unsigned i = 0; i < n; i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	return pac_hpa_sec_bytes(pac);
+}
+
+static hpa_sec_stats_t
+sec_stats(pac_t *pac) {
+	hpa_stats_t s = {0};
+	hpa_stats_read(pac->hpa, &s);
+	return s.sec;
+}
+
+/* The small extent cache: hot extents up to a length, whose bytes are limited. */
+static int
+child_sec(void) {
+	edata_t *e[12], *longer[3];
+	pac_t *pac = cache_on(enabled);
+	opt_hpa_sec_nshards = 2;
+	opt_hpa_sec_max_bytes = 4 * PAGE;
+	opt_hpa_sec_batch_fill_extra = 3;
+	is_uint(take_pages(pac, e, 1), 3 * PAGE, "a miss brings three more");
+	is_uint(take_pages(pac, e + 1, 11), 0, "which serve others");
+	hpa_sec_stats_t s = sec_stats(pac);
+	ok(s.misses == 3 && s.hits == 9, "both are counted");
+	is_uint(give_pages(pac, e, 12), 8 * PAGE, "more than it may hold goes to the slab");
+	s = sec_stats(pac);
+	ok(s.dalloc_noflush == 8 && s.dalloc_flush == 4, "that too");
+	is_uint(atomic_load_zu(&pac->hpa->nactive, MO_RELAXED), 8, "as the slab says");
+	ok(take_pages(pac, e, 12) == 0 && sec_stats(pac).misses == 4, "what it holds is taken first");
+	opt_hpa_sec_max_bytes = PAGE;
+	is_uint(take_pages(pac, longer, 1), 2 * PAGE, "what a miss brings is limited");
+	is_uint(sec_stats(pac).overfills, 1, "which is counted once");
+	longer[1] = pac_alloc(pac, 2 * opt_hpa_sec_max_alloc, PAGE, false);
+	longer[2] = pac_alloc(pac, 2 * opt_hpa_sec_max_alloc, PAGE, false);
+	ok(give_pages(pac, longer + 1, 2) == 2 * PAGE && sec_stats(pac).dalloc_noflush == 8,
+	    "longer extents are not its own");
+	pac_purge(pac, now, false);
+	is_uint(pac_hpa_sec_bytes(pac), 0, "a sweep empties it");
+	s = sec_stats(pac);
+	pac_alloc(pac, PAGE, PAGE, false);
+	ok(sec_stats(pac).misses == s.misses && pac_hpa_sec_bytes(pac) == 0, "only dense ones ask it");
+	opt_hpa_sec_nshards = 0;
+	ok(give_pages(pac, e, 12) == 0 && sec_stats(pac).dalloc_flush == 4, "there may be none");
+	ok(atomic_load_zu(&pac->hot_npages, MO_RELAXED) >= 12, "then its limit is none");
 	return done_testing();
 }
 
@@ -725,8 +677,8 @@ static int
 child_relieved(void) {
 	pac_t *pac = cache_on(enabled);
 	opt_retain = false;
-	pac_dalloc(pac, pac_alloc(pac, PAGE, PAGE, false));
-	ok(atomic_load_zu(&pac->hpa->sec.bytes, MO_RELAXED) > 0, "nothing but small extents, cached");
+	pac_dalloc(pac, pac_alloc_dense(pac, PAGE));
+	ok(pac_hpa_sec_bytes(pac) > 0, "nothing but small extents, cached");
 	is_uint(pac_relieve(pac, 1, NULL), HSLAB_SIZE, "their slab is given back");
 	take_slab(pac);
 	for (unsigned i = 0; i < SLAB_PIECES; i++) {
@@ -757,7 +709,6 @@ body(void) {
 	test_purge();
 	test_huge();
 	test_huge_later();
-	test_sec();
 	test_kinds();
 	test_batch();
 	test_many();
@@ -769,7 +720,7 @@ int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"given", child_given}, {"asked", child_asked},
 		{"bound", child_bound}, {"relieved", child_relieved},
-		{"unused", child_unused}, {NULL, NULL}};
+		{"sec", child_sec}, {NULL, NULL}};
 	static struct test_result r;
 	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;
 	if (!is_body) {
