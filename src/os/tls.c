@@ -17,7 +17,7 @@ cassert(sizeof(((struct tls_s *)NULL)->gate) == 4 && offsetof(struct tls_s, gate
 cassert(sizeof(((struct tls_s *)NULL)->beat) == 4 && offsetof(struct tls_s, beat) % 4 == 0);
 cassert(sizeof(((struct tls_s *)NULL)->recall) == 4 && offsetof(struct tls_s, recall) % 4 == 0);
 
-HIDDEN ALIGNED(CACHELINE) const unsigned char tls_boot_cache[TLS_BOOT_CACHE_BYTES] = {0};
+HIDDEN FIRST_CONST const unsigned char tls_boot_cache[TLS_BOOT_CACHE_BYTES] = {0};
 
 HIDDEN TLS_MODEL __thread struct tls_s tls_words = {
 	.cache = (void *)(uintptr_t)tls_boot_cache,

@@ -44,6 +44,15 @@
  */
 #define EARLY_DATA __attribute__((section(".data.tail")))
 /*
+ * Makes a constant of the file that is linked first begin at 64 KiB in the shared library, and so
+ * all constants. The kernel reads a file in by such windows; those that a process reads are in one.
+ */
+#if defined(__PIC__) && !defined(__PIE__)
+#define FIRST_CONST ALIGNED(1 << 16)
+#else
+#define FIRST_CONST ALIGNED(CACHELINE)
+#endif
+/*
  * Keeps large zeroed variables apart from small ones, so that the small ones share few pages. In
  * debug builds a mutex has a name and rank, so a struct with one is not all zeros and cannot be in
  * .bss; there the macro does nothing.
