@@ -44,8 +44,8 @@ typedef struct edata_cache_s {
 	size_t least;          /* least number of spare ones since the period began */
 	edata_pass_t pass;     /* that of edata_cache_tick() */
 	/*
-	 * Spare ones that the last pass left because their pages have others too, or were refused; 0: it
-	 * left none.
+	 * Spare ones that the last pass left because their pages have others too, or were refused;
+	 * 0: it left none.
 	 */
 	size_t stuck;
 	/* When edata_cache_tick() has something to do next, monotonic ns; 0: at the next call. */

@@ -23,8 +23,8 @@ static struct {
 	/* The last number that was made for a thread as a lock owner. */
 	atomic_u32_t next_id;
 	/*
-	 * Numbers of threads that ended, for the next ones; 0: none. So where threads come and go next_id
-	 * does not wrap, and no number is that of a second living thread.
+	 * Numbers of threads that ended, for the next ones; 0: none. So where threads come and go
+	 * next_id does not wrap, and no number is that of a second living thread.
 	 */
 	atomic_u32_t spare_ids[64];
 	/*

@@ -258,7 +258,7 @@ tsd_fetch_slow(struct tls_s *t) {
 		tsd_look(t->tsd);
 		return t->tsd;
 	}
-	/* Deeper is a handler that interrupted its thread inside, which is about to leave, or enters. */
+	/* Deeper is a handler that interrupted its thread inside, perhaps amid the steps of gate.c. */
 	bool may_make = t->state == tsd_state_fresh && t->gate_depth == 1 && tsds.is_booted;
 	return may_make ? tsd_make(t) : NULL;
 }

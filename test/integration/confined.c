@@ -364,8 +364,8 @@ child_exit(void) {
 }
 
 /*
- * SECCOMP_MODE_STRICT permits no call but read, write and the end, and no instruction that reads the
- * processor's clock. Memory that is there already can be used.
+ * SECCOMP_MODE_STRICT permits no call but read, write and the end, and no instruction that reads
+ * the processor's clock. Memory that is there already can be used.
  */
 static int
 child_strict(void) {

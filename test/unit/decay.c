@@ -99,7 +99,7 @@ test_until(void) {
 	ok(decay_ns_until_locked(&d, now, 10, 10) > UINT64_MAX / 2, "the longest time does not wrap");
 }
 
-/* `step` pages are due at the advance that decay_ns_until_locked() names, and not at the one before. */
+/* `step` pages are due at the advance that decay_ns_until_locked() names, not at the one before. */
 static bool
 is_exact(uint64_t now, size_t npages, size_t step) {
 	uint64_t epoch = atomic_load_u64(&d.epoch_ns, MO_RELAXED);

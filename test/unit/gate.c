@@ -772,7 +772,7 @@ main(void) {
 	child_exits(&r, 0, "forks while another thread holds stdio's locks and allocates");
 #if defined(__x86_64__) && !COMPILER_TSAN
 	run_forked(&r, steps_now, NULL);
-	child_exits(&r, 0, "a handler makes the data of a thread that is about to leave: no mark stays");
+	child_exits(&r, 0, "a handler makes the data of a thread about to leave: no mark stays");
 #else
 	skip(1, "no test of single steps in this build");
 #endif
