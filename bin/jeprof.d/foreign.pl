@@ -12,7 +12,7 @@ sub heap_text {
 	my $contention = Contention::heap_text($path, $text);
 	return $contention if defined $contention;
 	return gperftools($path, $text) if $text =~ /\Aheap profile: /;
-	return collapsed($text);
+	return collapsed($path, $text);
 }
 
 my $count = qr/\d{1,20}/;
@@ -55,12 +55,14 @@ sub rate_of {
 # "root;...;leaf VALUE" in each line, VALUE being live bytes; undef if a line is not so, or none is
 # there. Empty lines are passed over.
 sub collapsed {
-	my ($text) = @_;
-	my @rows;
+	my ($path, $text) = @_;
+	my (@rows, $negative);
 	for my $line (grep { /\S/ } split /\n/, $text) {
-		my ($names, $value) = $line =~ /^(\S.*) ($count)$/ or return undef;
-		push @rows, [[map { [$_] } reverse split /;/, $names], [0, $value, 0, 0]];
+		my ($names, $sign, $value) = $line =~ /^(\S.*) (-?)($count)$/ or return undef;
+		$negative++ if $sign;
+		push @rows, [[map { [$_] } reverse split /;/, $names], [0, $sign ? 0 : $value, 0, 0]];
 	}
+	doubt_negative($path, $negative) if $negative;
 	return @rows ? named(\@rows, '', '', 0) : undef;
 }
 
@@ -95,6 +97,12 @@ sub named {
 	$out .= "MAPPED_LIBRARIES:\n$maps" if length $maps;
 	$out .= sprintf "# end %d\n", length $out if length $meta;
 	return "--- symbol\n" . join('', @symbols) . "---\n--- heap\n$out";
+}
+
+# A doubt that so many counts are below 0.
+sub doubt_negative {
+	my ($path, $many) = @_;
+	Talk::doubt("$path: the difference of two profiles: counts below 0: $many; they are taken as 0");
 }
 
 # ---- profile.proto ----
@@ -150,8 +158,7 @@ sub pprof_text {
 		}
 		push @rows, [[map { $location{$_} // ['?'] } @{ $sample->{1} // [] }], \@counts];
 	}
-	Talk::doubt("$path: the difference of two profiles: counts below 0: $negative; they are taken as 0")
-	    if $negative;
+	doubt_negative($path, $negative) if $negative;
 	my $nanos = $top->{9}[0] // 0;
 	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';

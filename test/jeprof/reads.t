@@ -183,6 +183,8 @@ for my $case (['bytes', 3, "\3"], ['', 3, "\3"], ['kilobytes', 3072, "\3"], ['Mi
 }
 ($code, $out, $err) = jeprof('--text', spew('less.pb', counted('bytes', $below)));
 like("$code $err", qr/^3 jeprof: less\.pb: the difference of two profiles: counts below 0: 1; they are taken as 0$/m, 'pprof: counts below 0');
+($code, $out, $err) = jeprof('--collapsed', spew('less.collapsed', "main;leak -5\nmain;cache 7\n"));
+like("$code $out$err", qr/^3 main;cache 7\njeprof: less\.collapsed: the difference .* below 0: 1;/, 'collapsed: counts below 0');
 is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb: a damaged profile of pprof\n", 'pprof: two in one file');
 
 # ---- 200 inputs ----
