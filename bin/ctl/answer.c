@@ -260,12 +260,19 @@ jeprof_name(void) {
 }
 
 void
-hint_top(const char *path) {
+hint_top(const char *path, const jeprof_target_t *p) {
 	struct stat st;
-	char word[4 * TEXT_BYTES + 8];
-	if (stat(path, &st) != 0 || S_ISREG(st.st_mode)) {
-		hint("next: %s top %s\n", jeprof_name(), shell_word(path, word, sizeof(word)));
+	char word[4 * TEXT_BYTES + 8], root[64], where[80] = "";
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+		return;
 	}
+	if (p != NULL && stat("/", &st) == 0) {
+		snprintf(root, sizeof(root), "/proc/%d/root", p->task);
+		if (access(root, R_OK) == 0 && !jeprof_leads_to(root, &st)) {
+			snprintf(where, sizeof(where), "--sysroot=%s ", root);
+		}
+	}
+	hint("next: %s top %s%s\n", jeprof_name(), where, shell_word(path, word, sizeof(word)));
 }
 
 void
@@ -285,7 +292,7 @@ print_path(jeprof_target_t *p, const char *answer, const char *key) {
 	char path[TEXT_BYTES];
 	path_here(p, answer, path, sizeof(path));
 	put_path((unsigned)p->pid, key, path);
-	hint_top(path);
+	hint_top(path, NULL);
 	return EXIT_DONE;
 }
 

@@ -63,9 +63,10 @@ const char *process_words(const jeprof_target_t *p);
 
 /*
  * Prints, as a hint, the command that shows the profile at `path`, unless something other than a
- * regular file is there.
+ * regular file is there. p: a process of which it is, whose files the command then looks for below
+ * its root, if that is not ours; NULL: none, or the profile lies below that root.
  */
-void hint_top(const char *path);
+void hint_top(const char *path, const jeprof_target_t *p);
 
 /* Prints a path and a newline; with --json an object with the pid and the path as member `key`. */
 void put_path(unsigned pid, const char *key, const char *path);

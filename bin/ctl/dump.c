@@ -192,12 +192,13 @@ write_profile(FILE *to, write_t *write, void *profile) {
 }
 
 /*
- * Writes the profile of that process into the file `name` and prints that name, unless it is
- * stdout; returns EXIT_DONE or exits. The file is opened when the whole profile is here, because
- * the output may be slow.
+ * Writes the profile of a process (p: if it is there) into the file `name` and prints that name,
+ * unless it is stdout; returns EXIT_DONE or exits. The file is opened when the whole profile is
+ * here, because the output may be slow.
  */
 static int
-put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
+put_profile(const jeprof_target_t *p, unsigned pid, const char *name, write_t *write,
+    void *profile) {
 	static char path[TEXT_BYTES], temporary[TEXT_BYTES];
 	FILE *to = open_output(name, path, temporary, sizeof(temporary));
 	write_profile(to, write, profile);
@@ -213,7 +214,7 @@ put_profile(unsigned pid, const char *name, write_t *write, void *profile) {
 		put_name(pid, name);
 	}
 	if (to != stdout && descriptor_of(path) < 0) {
-		hint_top(name);
+		hint_top(name, p);
 	}
 	return EXIT_DONE;
 }
@@ -271,7 +272,7 @@ put_image(jeprof_image_t *image, const jeprof_target_t *p) {
 	char name[TEXT_BYTES];
 	jeprof_image_facts_t f = jeprof_image_facts(image);
 	tell_lacks(&f, p == NULL);
-	int code = put_profile(p != NULL ? (unsigned)p->pid : f.pid, outside_name(f.pid, name,
+	int code = put_profile(p, p != NULL ? (unsigned)p->pid : f.pid, outside_name(f.pid, name,
 	    sizeof(name)), write_image, image);
 	jeprof_image_close(image);
 	return code;
@@ -359,7 +360,7 @@ dump_here(jeprof_target_t *p, const char *name) {
 		}
 		return code;
 	}
-	int code = put_profile((unsigned)p->pid, name, write_reply, &r);
+	int code = put_profile(p, (unsigned)p->pid, name, write_reply, &r);
 	free(r.profile);
 	return code;
 }

@@ -12,7 +12,7 @@ sub heap_text {
 	my $contention = Contention::heap_text($path, $text);
 	return $contention if defined $contention;
 	return gperftools($path, $text) if $text =~ /\Aheap profile: /;
-	return collapsed($text);
+	return collapsed($path, $text);
 }
 
 my $count = qr/\d{1,20}/;
@@ -55,12 +55,14 @@ sub rate_of {
 # "root;...;leaf VALUE" in each line, VALUE being live bytes; undef if a line is not so, or none is
 # there. Empty lines are passed over.
 sub collapsed {
-	my ($text) = @_;
-	my @rows;
+	my ($path, $text) = @_;
+	my (@rows, $negative);
 	for my $line (grep { /\S/ } split /\n/, $text) {
-		my ($names, $value) = $line =~ /^(\S.*) ($count)$/ or return undef;
-		push @rows, [[map { [$_] } reverse split /;/, $names], [0, $value, 0, 0]];
+		my ($names, $sign, $value) = $line =~ /^(\S.*) (-?)($count)$/ or return undef;
+		$negative++ if $sign;
+		push @rows, [[map { [$_] } reverse split /;/, $names], [0, $sign ? 0 : $value, 0, 0]];
 	}
+	doubt_negative($path, $negative) if $negative;
 	return @rows ? named(\@rows, '', '', 0) : undef;
 }
 
@@ -97,6 +99,12 @@ sub named {
 	return "--- symbol\n" . join('', @symbols) . "---\n--- heap\n$out";
 }
 
+# A doubt that so many counts are below 0.
+sub doubt_negative {
+	my ($path, $many) = @_;
+	Talk::doubt("$path: the difference of two profiles: counts below 0: $many; they are taken as 0");
+}
+
 # ---- profile.proto ----
 # Type of a sample => index of its value among the four counts.
 my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
@@ -117,13 +125,15 @@ sub pprof {
 use constant INVENTED => 1 << 56; # where addresses begin that no process has
 
 # The text in our form of the fields of a profile.proto; dies with a text if it is damaged. Negative
-# counts become 0. A location without functions gets the names of its address in the object that was
-# mapped there; if none was, it is named by the address.
+# counts become 0, which is a doubt. A location without functions gets the names of its address in
+# the object that was mapped there; if none was, it is named by the address.
 sub pprof_text {
 	my ($path, $top) = @_;
 	my @strings = @{ $top->{6} };
 	my $word = sub { $strings[$_[0] // 0] // '' };
-	my @types = map { $word->(fields($_)->{1}[0]) } @{ $top->{1} };
+	my @values_of = map { fields($_) } @{ $top->{1} };
+	my @types = map { $word->($_->{1}[0]) } @values_of;
+	my @units = map { $word->($_->{2}[0]) =~ /^([kmgt])(?:i?b|ilo|ega|iga|era)/i ? 1024**(1 + index 'kmgt', lc $1) : 1 } @values_of;
 	Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ',
 		map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
 	my %function = map { my $f = fields($_);
@@ -136,16 +146,19 @@ sub pprof_text {
 		$location{ $field->{1}[0] // 0 } = @names ? \@names
 		    : Places::find_range(\@mapped, $address) ? $address : [sprintf '0x%x', $address];
 	}
-	my @rows;
+	my (@rows, $negative);
 	for my $sample (map { fields($_, 1, 2) } @{ $top->{2} // [] }) {
 		my @counts = (0) x 4;
 		my @values = @{ $sample->{2} // [] };
+		die "values\n" if @values != @types; # as in two profiles behind one another
 		for my $at (grep { defined $wanted{ $types[$_] } } 0 .. $#types) {
-			my $value = unpack 'q', pack 'Q', $values[$at] // 0;
+			my $value = $units[$at] * unpack 'q', pack 'Q', $values[$at];
+			$negative++ if $value < 0;
 			$counts[$wanted{ $types[$at] }] = $value > 0 ? $value : 0;
 		}
 		push @rows, [[map { $location{$_} // ['?'] } @{ $sample->{1} // [] }], \@counts];
 	}
+	doubt_negative($path, $negative) if $negative;
 	my $nanos = $top->{9}[0] // 0;
 	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';

@@ -152,6 +152,7 @@ sub begin {
 	$self->{name} = Talk::clean(json_value($text, 'name') // $self->{who});
 	my $state = json_value($text, 'state') // '';
 	Talk::fail($code || 1, $said) if $code || $self->{pid} !~ /^\d+$/;
+	Object::note_above("/proc/$self->{pid}/root/."); # where its files are, if it has its own root
 	return if $state =~ /^(?:active|sampling|paused)$/;
 	my $rate = $self->{option}{rate} || RATE;
 	$self->{renewed} = ticks();

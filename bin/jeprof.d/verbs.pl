@@ -329,6 +329,9 @@ sub run {
 	if ($option->{version}) {
 		return print 'jeprof ', version(), ", release $release\n";
 	}
+	my ($late) = grep { !$answer && !-e } @arguments;
+	Talk::fail(2, "$late: no such file; a verb stands before all options: jeprof $late ...")
+	    if defined $late && grep { $_ eq $late } @handed, map { $_->[0] } @verbs;
 	set_places($option);
 	Talk::note("--seconds has no effect here: it is for profiles over the network")
 	    if $option->{seconds} && !grep { Fetch::is_url($_) } @arguments;

@@ -39,6 +39,8 @@ like($out, qr/^jeprof 5\.3\.1/, '--version');
 	like($err, qr/^jeprof: the file dump in this directory is meant, not the verb/, 'and said');
 	($code, $out, $err) = jeprof('tpo', 'dump');
 	is("$code $err", "1 jeprof: tpo: no such file, and no verb (jeprof --help)\n", 'a verb that there is not');
+	is("@{[(jeprof(@$_))[0, 2]]}", "2 jeprof: top: no such file; a verb stands before all options: jeprof top ...\n", "@$_: a verb that is not the first word")
+	    for ['--json', 'top', 'dump'], ['./dump', 'top'];
 	is((jeprof('help'))[1], (jeprof('--help'))[1], 'help is --help');
 	like((jeprof('top', $^X))[2], qr{ program \Q$^X\E; this makes one: \S+ run \Q$^X\E$}m, 'a program alone: what makes a profile of it');
 	mkdir 'top';

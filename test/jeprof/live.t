@@ -73,6 +73,19 @@ like($out, qr/^ +live +growth\* .*\n.* grow_keep < main\n/m, 'the table');
 	my ($blind_code, $blind) = run($^X, "$place/jeprof", 'live', '--once', '--interval=500ms', '--rate=4K', $pid);
 	like($blind, qr/; resident \S+, RSS -$/m, 'an RSS that is not known is no 0') or diag $blind;
 }
+# A process whose program is in its own mount namespace only, as in a container.
+SKIP: {
+	mkdir "$dir/inside";
+	my @inside = ('unshare', '-m', 'sh', '-c', 'mount -t tmpfs x "$2" && cp "$1" "$2/serve" && LD_PRELOAD=$3 exec "$2/serve"', 'sh', $app, "$dir/inside", $library);
+	skip 'no mount namespace', 1 if (run(@inside[0 .. 3], 'mount -t tmpfs x "$1"', 'sh', "$dir/inside"))[0];
+	my $contained = fork // die;
+	if (!$contained) { exec @inside }
+	run($ctl, 'status', $contained, '--wait', '60s');
+	my ($its_code, $its, $said) = jeprof('live', '--once', '--interval=500ms', '--rate=4K', '-n', 1, $contained);
+	kill 'KILL', $contained;
+	waitpid $contained, 0;
+	like("$its_code $its", qr/^0 .* grow_keep < main\n/s, 'a program that is in its own mount namespace only has names') or diag $said;
+}
 # A session that is started would end by itself, but later than the second profile.
 {
 	my $place = "$dir/beside";

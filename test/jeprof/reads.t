@@ -171,6 +171,22 @@ for my $case (['the mapped object', $id, "$dir/serve", 'main;cache 40000'], ['of
 	is((jeprof('--collapsed', spew('bare.pb', $bare)))[1], "$line\n", "pprof without names: $what");
 }
 
+# Units, counts below 0 (of a difference), and as many values as types, which two files in one do not have.
+sub counted { my ($unit, @values) = @_;
+	return text_field(1, field(1, 1) . field(2, 2)) . text_field(2, text_field(1, "\1") . text_field(2, join '', @values))
+	    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, 3))
+	    . join '', map { text_field(6, $_) } '', 'inuse_space', $unit, 'main' }
+my $below = "\xfe" . "\xff" x 8 . "\1"; # -2
+for my $case (['bytes', 3, "\3"], ['', 3, "\3"], ['kilobytes', 3072, "\3"], ['MiB', 3 << 20, "\3"], ['gb', 3 << 30, "\3"]) {
+	my ($unit, $bytes, @values) = @$case;
+	is(rows(spew('unit.pb', counted($unit, @values))), "main=$bytes/0", "pprof in units of '$unit'");
+}
+($code, $out, $err) = jeprof('--text', spew('less.pb', counted('bytes', $below)));
+like("$code $err", qr/^3 jeprof: less\.pb: the difference of two profiles: counts below 0: 1; they are taken as 0$/m, 'pprof: counts below 0');
+($code, $out, $err) = jeprof('--collapsed', spew('less.collapsed', "main;leak -5\nmain;cache 7\n"));
+like("$code $out$err", qr/^3 main;cache 7\njeprof: less\.collapsed: the difference .* below 0: 1;/, 'collapsed: counts below 0');
+is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb: a damaged profile of pprof\n", 'pprof: two in one file');
+
 # ---- 200 inputs ----
 my $escape =
     "\x1b]0;x\x07\x1b[2J\x9b31m\xc2\x9b31m\xe2\x80\xae<script>alert(1)</script>'\"&`\$(touch pwned);";

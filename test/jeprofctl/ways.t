@@ -229,8 +229,9 @@ ctl dump "$pid" named
 gives 2 "chroot: a relative name, and it sees a file in place of a directory above ours"
 has "$err" "give an absolute path" "and why"
 unset AS
-ctl dump "$pid" -o streamed -q
+ctl dump "$pid" -o streamed
 gives 0 "chroot: streamed"
+has "$err" "jeprof top --sysroot=/proc/$pid/root streamed" "chroot: the next command looks for its program below its root"
 ctl start "$pid" --prefix /none/p
 gives 2 "chroot: a prefix in a directory that it does not see"
 ctl start "$pid" --prefix /link/p
