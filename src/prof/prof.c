@@ -42,6 +42,7 @@
 #include "prof/trigger/prof_signal.h"
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
+#include "unwind/objects.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
 
@@ -102,7 +103,7 @@ prof_boot_conf(void) {
 		(void)err;
 		prof_sys_exe_boot();
 	}
-	unwind_boot();
+	objects_boot();
 	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();

@@ -143,7 +143,5 @@ row_t unwind_row_pack(const struct cfi_row_s *r);
 void unwind_rows_refresh(void);
 /* Makes all cached rows invalid, because other code may lie at their addresses. */
 void unwind_rows_forget(void);
-/* Sets the counters of rows, and of objects without .eh_frame_hdr, in *dst. */
-void unwind_rows_stats(struct unwind_stats_s *dst);
 
 #endif
