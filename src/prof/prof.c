@@ -77,7 +77,8 @@ boot_notice(void) {
 		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
 		    "started (jeprofctl start).\n", idle);
 	}
-	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix, strlen(opt_prof_prefix))) {
+	if (opt_prof_prefix_given
+	    && !prof_sys_prefix_has_dir(opt_prof_prefix, strlen(opt_prof_prefix))) {
 		malloc_printf("<jemalloc>: prof_prefix:%.*s: there is no such directory, so no profile "
 		    "can be written.\n", 900, opt_prof_prefix);
 	}

@@ -45,8 +45,8 @@ prof_recent_is_on(void) {
  */
 void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
 /*
- * Notes in the entry of rec that the sample is freed, and where; freed NULL: the place is not known.
- * The entry may have been dropped meanwhile. Inside the gate.
+ * Notes in the entry of rec that the sample is freed, and where; freed NULL: that is not known. The
+ * entry may have been dropped meanwhile. Inside the gate.
  */
 void prof_recent_free(sample_rec_t *rec, prof_cnt_t *freed);
 
