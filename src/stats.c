@@ -524,7 +524,7 @@ arena_dir(void) {
 	return child(&ctl_dir_stats, "arenas")->children;
 }
 
-/* The fields of an arena of which JSON has the name "hpa_" and more in the object of hpa; or not. */
+/* The fields of an arena that JSON has in the object of hpa, without "hpa_" in front; or others. */
 static void
 json_arena_fields(emitter_t *em, const snapshot_arena_t *a, bool of_hpa) {
 	const ctl_node_t *dir = arena_dir();
@@ -805,7 +805,7 @@ line_alloc(emitter_t *em, const hpa_alloc_stats_t *s) {
 	}
 }
 
-/* JSON has every key, also if hpa is off; text only if there are huge slabs, or some were purged. */
+/* In JSON every key, also if hpa is off; text only if there are huge slabs, or some were purged. */
 static void
 print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 	const hpa_stats_t *hpa = &a->stats.hpa;

@@ -28,7 +28,7 @@ read_text(const ctl_value_t *in) {
 /* Writes a profile of the kind in CTL_ARG(), to the path in newp or, without one, to a new name. */
 static int
 set_dump(const ctl_call_t *call, const ctl_value_t *in) {
-	return prof_mdump((prof_kind_t)ctl_arg(call), read_text(in));
+	return prof_mdump((prof_kind_t)ctl_arg(call), read_text(in), false, NULL);
 }
 
 static int
@@ -86,14 +86,14 @@ raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 static int
 set_session_start(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
-	return prof_session_start(read_text(in), NULL);
+	return prof_session_start(read_text(in), NULL, NULL);
 }
 
 static int
 set_session_stop(const ctl_call_t *call, const ctl_value_t *in) {
 	(void)call;
 	/* 0 in newp is the number of no session; without newp any session is meant */
-	return prof_session_stop(in == NULL ? 0 : in->u64 != 0 ? in->u64 : PROF_SESSION_NONE);
+	return prof_session_stop(in == NULL ? 0 : in->u64 != 0 ? in->u64 : PROF_SESSION_NONE, NULL);
 }
 
 static const ctl_node_t session_nodes[] = {

@@ -169,11 +169,9 @@ take_mutexes(mutex_prof_data_t *to, const background_thread_stats_t *bg) {
 	if (config_prof) {
 		prof_mutexes_t prof;
 		prof_mutex_stats_read(&prof);
-		to[snapshot_mutex_prof] = prof.sites;
-		to[snapshot_mutex_prof_thds_data] = prof.thds_data;
-		to[snapshot_mutex_prof_dump] = prof.dump;
-		to[snapshot_mutex_prof_recent_alloc] = prof.recent_alloc;
-		to[snapshot_mutex_prof_recent_dump] = prof.recent_dump;
+		cassert(snapshot_mutex_prof_recent_dump + 1 - snapshot_mutex_prof
+		    == sizeof(prof) / sizeof(*to));
+		memcpy(&to[snapshot_mutex_prof], &prof, sizeof(prof));
 	}
 }
 

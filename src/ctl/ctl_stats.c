@@ -188,9 +188,9 @@ get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ directories */
 
 /*
- * For ctl_node_part(). AT: the flags of a directory about a struct in snapshot_arena_t, with its offset.
- * ITEM: size and flags of a directory about an element of an array in snapshot_arena_t. ITEM_NODE:
- * such a directory; f is its field list, b its base function.
+ * For ctl_node_part(). AT: the flags of a directory about a struct in snapshot_arena_t, with its
+ * offset. ITEM: size and flags of a directory about an element of an array in snapshot_arena_t.
+ * ITEM_NODE: such a directory; f is its field list, b its base function.
  */
 #define AT(member) CTL_ARG(offsetof(snapshot_arena_t, stats.member))
 #define ITEM(member) \

@@ -95,6 +95,8 @@ void mutex_disown(void);
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
 void mutex_prof_reset(mutex_t *m);
+/* What is done with each of several locks: one of the two things, for mutex_prof_data_t `of` it. */
+typedef void mutex_visit_t(mutex_t *m, mutex_prof_data_t *of);
 
 /*
  * Lets later threads have the number of the calling one, which holds no mutex and is about to end;

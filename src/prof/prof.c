@@ -42,6 +42,7 @@
 #include "prof/trigger/prof_signal.h"
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
+#include "unwind/objects.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
 
@@ -76,7 +77,8 @@ boot_notice(void) {
 		malloc_printf("<jemalloc>: %s without prof:true: nothing is sampled until a session is "
 		    "started (jeprofctl start).\n", idle);
 	}
-	if (opt_prof_prefix_given && !prof_sys_prefix_has_dir(opt_prof_prefix, strlen(opt_prof_prefix))) {
+	if (opt_prof_prefix_given
+	    && !prof_sys_prefix_has_dir(opt_prof_prefix, strlen(opt_prof_prefix))) {
 		malloc_printf("<jemalloc>: prof_prefix:%.*s: there is no such directory, so no profile "
 		    "can be written.\n", 900, opt_prof_prefix);
 	}
@@ -102,7 +104,7 @@ prof_boot_conf(void) {
 		(void)err;
 		prof_sys_exe_boot();
 	}
-	unwind_boot();
+	objects_boot();
 	prof_budget_boot();
 	if (opt_prof_more || opt_lg_prof_interval >= 0) {
 		prof_keep_boot();
@@ -441,23 +443,36 @@ prof_postfork_child(void) {
 
 /* ---------------------------------------------------------------- lock statistics */
 
+static void
+mutex_add(mutex_t *m, mutex_prof_data_t *to) {
+	mutex_prof_data_t one;
+	mutex_prof_read(&one, m);
+	mutex_prof_merge(to, &one);
+}
+
+static void
+mutex_clear(mutex_t *m, mutex_prof_data_t *of UNUSED) {
+	mutex_prof_reset(m);
+}
+
+/* Until then the locks of the site tables may not have been initialised. */
+static void
+mutexes_visit_if_booted(mutex_visit_t *visit, prof_mutexes_t *of) {
+	if (prof_is_booted()) {
+		prof_data_visit_mutexes(visit, &of->sites, &of->thds_data);
+		prof_dump_visit_mutex(visit, &of->dump);
+		prof_recent_visit_mutexes(visit, &of->recent_alloc, &of->recent_dump);
+	}
+}
+
 void
 prof_mutex_stats_read(prof_mutexes_t *out) {
 	memset(out, 0, sizeof(*out));
-	if (!prof_is_booted()) {
-		return; /* The locks of the site tables may not have been initialised yet. */
-	}
-	prof_data_mutex_read(&out->sites, &out->thds_data);
-	prof_dump_mutex_read(&out->dump);
-	prof_recent_mutex_read(&out->recent_alloc, &out->recent_dump);
+	mutexes_visit_if_booted(mutex_add, out);
 }
 
 void
 prof_mutex_stats_reset(void) {
-	if (!prof_is_booted()) {
-		return;
-	}
-	prof_data_mutex_reset();
-	prof_dump_mutex_reset();
-	prof_recent_mutex_reset();
+	prof_mutexes_t none;
+	mutexes_visit_if_booted(mutex_clear, &none);
 }

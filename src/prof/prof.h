@@ -130,6 +130,7 @@ const char *prof_last_dump(void);
 
 /* --------------------------------------------------------------- lock statistics */
 
+/* In the order of SNAPSHOT_MUTEXES (ctl/ctl_snapshot.h). */
 typedef struct {
 	mutex_prof_data_t sites;     /* stats.mutexes.prof: all shards of sites and counts together */
 	mutex_prof_data_t thds_data; /* the lock `pass` of prof_data.c, for the thread records */

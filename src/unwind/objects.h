@@ -3,7 +3,7 @@
  * glibc from 2.35 on has a look-up that needs no lock. For other C libraries this module keeps a
  * table of the objects, which each refresh lists again; a reader that finds the table changed
  * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c,
- * code.c, unwind.c in a forked child) and by module_history.c.
+ * code.c, unwind.c in a forked child), by module_history.c, and by prof.c at boot.
  */
 #ifndef UNWIND_OBJECTS_H
 #define UNWIND_OBJECTS_H

@@ -16,12 +16,10 @@
 
 #include "unwind/unwind_backend.h"
 
-/* Called by prof.c at boot. */
-void unwind_boot(void);
 /*
- * Selects and boots a method: "auto", "fp", "libgcc", "libunwind" or "none". Returns 0; ENOTSUP: it
+ * Selects and boots a method: "auto", "fp", "libgcc" or "libunwind". Returns 0; ENOTSUP: it
  * is not built in or does not work here, and the selected one stays. "auto" is the first method
- * that works here, but not "none". To be called by one thread at a time, with no lock held; in a
+ * that works here. To be called by one thread at a time, with no lock held; in a
  * static program not before its constructors run, because until then its unwind tables are not
  * known.
  */
@@ -46,7 +44,5 @@ unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *whe
 
 /* In a forked child: the thread that was learning that does not exist. */
 void unwind_postfork_child(void);
-/* Copies all counters of walks and rows. */
-void unwind_stats_read(struct unwind_stats_s *dst);
 
 #endif /* UNWIND_UNWIND_H */

@@ -186,11 +186,8 @@ unwind_count_sample(unsigned n) {
 	atomic_fetch_add_u64(&unwind_counts.depths[bucket], 1, MO_RELAXED);
 }
 
-/*
- * Sets all counters in *dst. `samples` becomes the sum of the depths. Those of unwind rows and of
- * objects without .eh_frame_hdr become 0, because unwind_rows_stats() sets them.
- */
-void unwind_counts_read(struct unwind_stats_s *dst);
+/* Copies all counters of walks and rows; `samples` is the sum of the depths (unwind_rows.c). */
+void unwind_stats_read(struct unwind_stats_s *dst);
 /* The name of a reason in statistics, such as "end". */
 const char *unwind_stop_name(unwind_stop_t stop);
 

@@ -1,12 +1,16 @@
 /*
- * The cache of unwind rows: packing rows, generations, finding and storing.
+ * The cache of unwind rows: packing rows, generations, finding and storing; counters of walks.
  * Each address has a pair of entries, row_slot() and the slot beside it: a new row is stored in the
  * first and moves the row there to the second, whose row is lost; a look-up tries both, the fast
  * step (unwind_fp.c) only the first. unwind_rows.h explains why no lock is needed. Invariant: a row
  * in the cache is correct for its generation, and a step by a plain row stays inside the frame.
  * unwind_step.c, code.c and the boot of unwind_fp.c call unwind_row_find(); unwind_step.c also
- * packs rows of its own. unwind.c and that boot call the refresh, with no lock held; unwind.c also
- * forgets all rows and reads the counters.
+ * packs rows of its own. prof_backtrace.c and that boot call the refresh, with no lock held;
+ * module_history.c also forgets all rows. The counters of walks are here too, because the methods
+ * count and unwind.c calls the methods: each sample counts once by depth and once by its end, but
+ * one without a method or with room for 0 frames has no end. They are relaxed atomics, so numbers
+ * that are read together may differ by walks under way. prof_dump.c, prof_course.c and
+ * prof_request.c read them; prof_dump.c and prof_root.c the names of ends.
  */
 #include "unwind/unwind_rows.h"
 
@@ -26,6 +30,7 @@ cassert(N_ROWS % 2 == 0 && LG_ROWS < 64);
 cassert(sizeof(struct row_entry_s) == 16 && CACHELINE % sizeof(struct row_entry_s) == 0);
 
 LARGE_BSS struct unwind_rows_s unwind_rows;
+struct unwind_counts_s unwind_counts;
 
 /* ---- generations ---- */
 
@@ -50,10 +55,32 @@ unwind_rows_refresh(void) {
 }
 
 void
-unwind_rows_stats(struct unwind_stats_s *dst) {
+unwind_stats_read(struct unwind_stats_s *dst) {
+	memset(dst, 0, sizeof(*dst));
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
+		dst->depths[i] = atomic_load_u64(&unwind_counts.depths[i], MO_RELAXED);
+		dst->samples += dst->depths[i];
+	}
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		dst->stops[i] = atomic_load_u64(&unwind_counts.stops[i], MO_RELAXED);
+	}
+	dst->fallbacks = atomic_load_u64(&unwind_counts.fallbacks, MO_RELAXED);
 	dst->rows_made = atomic_load_u64(&unwind_rows.made, MO_RELAXED);
 	dst->generations = atomic_load_u64(&unwind_rows.generations, MO_RELAXED);
 	frame_scan_stats(dst);
+}
+
+const char *
+unwind_stop_name(unwind_stop_t stop) {
+	static const char *const names[unwind_stop_count] = {
+		[unwind_stop_end] = "end",
+		[unwind_stop_full] = "full",
+		[unwind_stop_no_module] = "no_module",
+		[unwind_stop_no_row] = "no_row",
+		[unwind_stop_bad_frame] = "bad_frame",
+	};
+	assert(stop < unwind_stop_count);
+	return names[stop];
 }
 
 /* ---- rows ---- */

@@ -5,8 +5,8 @@
  * that mixes the address, the row and the generation of rows, so a torn or stale entry does not
  * match. The generation changes when an object was unloaded or may have been, when another object
  * lies where one was, or when an object without .eh_frame_hdr was scanned. Called by the walks
- * (unwind_fp.c, unwind_step.c), by code.c, and by unwind.c for statistics; module_history.c forgets
- * rows, prof_backtrace.c refreshes.
+ * (unwind_fp.c, unwind_step.c) and by code.c; module_history.c forgets rows, prof_backtrace.c
+ * refreshes.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H
@@ -143,7 +143,5 @@ row_t unwind_row_pack(const struct cfi_row_s *r);
 void unwind_rows_refresh(void);
 /* Makes all cached rows invalid, because other code may lie at their addresses. */
 void unwind_rows_forget(void);
-/* Sets the counters of rows, and of objects without .eh_frame_hdr, in *dst. */
-void unwind_rows_stats(struct unwind_stats_s *dst);
 
 #endif

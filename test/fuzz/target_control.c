@@ -20,7 +20,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 			abort();
 		}
 	}
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 	free(content);
 	return 0;
 }

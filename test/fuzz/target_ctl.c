@@ -157,12 +157,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 	input_t in = {data, size};
 	if (!is_booted) {
 		/* The profiler is there from its first session on. */
-		is_booted = prof_session_start(NULL, NULL) == 0 && prof_session_stop(0) == 0;
+		is_booted = prof_session_start(NULL, NULL, NULL) == 0 && prof_session_stop(0, NULL) == 0;
 	}
 	unsigned flags = take_byte(&in);
 	size_t oldlen = take_byte(&in) % 80, newlen = take_byte(&in) % 80;
 	call(&in, flags, oldlen, newlen);
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 	prof_log_stop();
 	return 0;
 }

@@ -45,6 +45,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 			abort();
 		}
 	}
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 	return 0;
 }

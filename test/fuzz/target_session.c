@@ -18,12 +18,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 		abort();
 	}
 	prof_session_set(text, &why);
-	if (prof_session_start(text, &why) == 0) {
-		if (err != 0 || prof_session_stop(prof_session_id() + 1) == 0) {
+	if (prof_session_start(text, &why, NULL) == 0) {
+		if (err != 0 || prof_session_stop(prof_session_id() + 1, NULL) == 0) {
 			abort();
 		}
 		ifree_default(imalloc_mallocx(100000, 0));
-		prof_session_stop(0);
+		prof_session_stop(0, NULL);
 	}
 	if (prof_session_state() != prof_session_idle) {
 		abort();

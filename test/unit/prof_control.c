@@ -177,7 +177,7 @@ test_stopping(void) {
 	snprintf(text, sizeof(text), "start prefix:%s/p", dir);
 	is_int(ask(text), 0, "start");
 	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)stopping_hook);
-	is_int(prof_session_stop(0), 0, "the program itself stops");
+	is_int(prof_session_stop(0, NULL), 0, "the program itself stops");
 	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	is_int((int)hook_state, prof_mailbox_stopping, "meanwhile the state is seen");
 	ok(hook_start == EBUSY && hook_stop == EBUSY, "start and stop are told to wait");
@@ -318,7 +318,7 @@ test_blank(void) {
 	s = &box->slots[3];
 	s->nonce = box->slots[2].nonce;
 	s->checksum = prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length);
-	is_int(prof_session_stop(0), 0, "which ends");
+	is_int(prof_session_stop(0, NULL), 0, "which ends");
 	prof_control_serve();
 	contains(s->answer, "state=idle\n", "status with the same nonce is not remembered");
 }
@@ -389,7 +389,7 @@ test_stream(void) {
 	contains(first, "\n# end ", "its end");
 	is_int(ask("status"), 0, "status meanwhile");
 	contains(answer(), "state=active\n", "which is answered");
-	is_int(prof_mdump(prof_kind_manual, NULL), 0, "an own dump");
+	is_int(prof_mdump(prof_kind_manual, NULL, false, NULL), 0, "an own dump");
 	is_int(ask("stop"), 0, "stop");
 	is_int(ask("start"), 0, "and start");
 	is_int(ask("stop"), 0, "and stop");
@@ -540,7 +540,7 @@ static void *
 dump_often(void *arg) {
 	(void)arg;
 	while (!__atomic_load_n(&dumps_end, __ATOMIC_RELAXED))
-		prof_mdump(prof_kind_manual, NULL);
+		prof_mdump(prof_kind_manual, NULL, false, NULL);
 	return NULL;
 }
 
@@ -617,7 +617,7 @@ waiting_hook(const char *path) {
 static void *
 dump_once(void *arg) {
 	(void)arg;
-	prof_mdump(prof_kind_manual, NULL);
+	prof_mdump(prof_kind_manual, NULL, false, NULL);
 	return NULL;
 }
 

@@ -470,7 +470,7 @@ test_last_path(void) {
 
 	ok(is_there && getcwd(want, sizeof(want) - 16) != NULL, "in another directory");
 	strcat(want, "/relative");
-	is_int(prof_mdump(prof_kind_manual, "relative"), 0, "a path without a directory");
+	is_int(prof_mdump(prof_kind_manual, "relative", false, NULL), 0, "a path without a directory");
 	prof_dump_last_path(text, sizeof(text));
 	is_str(text, want, "is remembered with it");
 	is_int(chdir(old), 0, "and back");
@@ -494,14 +494,14 @@ static void
 test_fork_in_hook(void) {
 	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)fork_hook);
 	snprintf(path, sizeof(path), "%s/forked", dir);
-	int err = prof_mdump(prof_kind_manual, path);
+	int err = prof_mdump(prof_kind_manual, path, false, NULL);
 
 	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	if (is_child)
-		_exit(err == 0 && prof_mdump(prof_kind_manual, path) == 0 ? 7 : 1);
+		_exit(err == 0 && prof_mdump(prof_kind_manual, path, false, NULL) == 0 ? 7 : 1);
 	is_int(err, 0, "a dump whose hook forks");
 	ok(WIFEXITED(child_status) && WEXITSTATUS(child_status) == 7, "the child goes on and dumps");
-	is_int(prof_mdump(prof_kind_manual, path), 0, "and so does the parent");
+	is_int(prof_mdump(prof_kind_manual, path, false, NULL), 0, "and so does the parent");
 }
 
 int

@@ -115,16 +115,16 @@ sample(void) {
 
 static void
 start_session(void) {
-	prof_session_start("final:false", &why);
+	prof_session_start("final:false", &why, NULL);
 }
 
 static void
 start_in_child(void) {
 	must(prof_session_state() == prof_session_idle, 1);
-	must(prof_session_start("final:false", &why) == 0, 2);
+	must(prof_session_start("final:false", &why, NULL) == 0, 2);
 	sample();
 	must(nsamples() > 0, 3);
-	must(prof_session_stop(0) == 0 || !prof_session_is_active(), 4);
+	must(prof_session_stop(0, NULL) == 0 || !prof_session_is_active(), 4);
 }
 
 /* In a process where nothing has started the profiler yet. */
@@ -280,7 +280,7 @@ static void
 test_recent(void) {
 	static const struct amid a = {print_recent, look_at_copy};
 
-	is_int(prof_session_start("sample_interval:1,final:false", &why), 0, "a session");
+	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
 	sample();
 	hooks = os_hooks_real;
 	hooks.mmap = map_noted;
@@ -288,7 +288,7 @@ test_recent(void) {
 	os_hooks = &hooks;
 	is_int(fork_amid(&a), 0, "a fork while the list is printed: the child frees the copy");
 	os_hooks = &os_hooks_real;
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 }
 
 /* ------------------------------------------------------------------ the parent's mailbox */
@@ -311,7 +311,7 @@ static void
 test_parent_box(void) {
 	static struct test_result r;
 
-	is_int(prof_session_start("time_ms:100000,final:false", &why), 0, "a session");
+	is_int(prof_session_start("time_ms:100000,final:false", &why, NULL), 0, "a session");
 	is_uint(box->state, prof_mailbox_active, "which the mailbox shows");
 	hooks = os_hooks_real;
 	hooks.pthread_create = count_create;
@@ -322,7 +322,7 @@ test_parent_box(void) {
 	os_hooks = &os_hooks_real;
 	child_exits(&r, 0, "a child is idle, and its handlers start no thread");
 	is_uint(box->state, prof_mailbox_active, "of which the parent's mailbox shows nothing");
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 }
 
 /* ------------------------------------------------------------------ the dump hook forks */
@@ -377,7 +377,7 @@ count_in_child(void *arg) {
 	prof_dump_last_error(text, sizeof(text));
 	must(text[0] == '\0', 4);
 	must(prof_session_rejected() == 0, 5);
-	must(prof_mdump(prof_kind_manual, "child.heap") == 0, 6);
+	must(prof_mdump(prof_kind_manual, "child.heap", false, NULL) == 0, 6);
 	prof_dump_last_path(text, sizeof(text));
 	_exit(prof_dump_nwritten() == 1 && strstr(text, "/child.heap") != NULL ? 0 : 7);
 }
@@ -391,8 +391,8 @@ test_counts(void) {
 	is_int(prof_dump(&d), EIO, "a profile whose reader fails");
 	prof_dump_last_error(text, sizeof(text));
 	ok(strncmp(text, "EIO - ", 6) == 0, "has no path: %s", text);
-	is_int(prof_mdump(prof_kind_manual, "parent.heap"), 0, "one in a file");
-	is_int(prof_session_stop(0), EALREADY, "a stop that is refused");
+	is_int(prof_mdump(prof_kind_manual, "parent.heap", false, NULL), 0, "one in a file");
+	is_int(prof_session_stop(0, NULL), EALREADY, "a stop that is refused");
 	run_forked(&r, count_in_child, NULL);
 	child_exits(&r, 0, "a child begins to count anew");
 	ok(prof_dump_nerrors() > 0 && prof_dump_nwritten() > 0 && prof_session_rejected() > 0,

@@ -78,7 +78,8 @@ test_alone(void) {
 static void
 test_beside_session(void) {
 	tracers(1);
-	is_int(prof_session_start("sample_interval:8192,final:false", &why), 0, "a session: %s", why);
+	is_int(prof_session_start("sample_interval:8192,final:false", &why, NULL), 0,
+	    "a session: %s", why);
 	is_int(interval(), 8192, "has its own rate, a tracer or not");
 	tracers(0);
 	is_int(interval(), 8192, "which stays when the tracer goes");
@@ -88,7 +89,7 @@ test_beside_session(void) {
 	is_int(interval(), 4096, "a paused session leaves the tracer its rate");
 	ok(are_sampled(), "and its samples");
 	prof_active_set(true);
-	is_int(prof_session_stop(0), 0, "the session writes its profile");
+	is_int(prof_session_stop(0, NULL), 0, "the session writes its profile");
 	is_int(interval(), 4096, "after the session the tracer's rate holds");
 	tracers(0);
 	is_int(interval(), 0, "and none after both");

@@ -159,8 +159,8 @@ static void
 dump_hook(const char *path) {
 	(void)path;
 	hook_calls++;
-	hook_stop = prof_session_stop(0);
-	hook_start = prof_session_start(NULL, NULL);
+	hook_stop = prof_session_stop(0, NULL);
+	hook_start = prof_session_start(NULL, NULL, NULL);
 }
 
 static void
@@ -170,24 +170,24 @@ test_cycle(void) {
 	pthread_t reader;
 
 	ok(!prof_is_booted(), "nothing is booted");
-	is_int(prof_session_stop(0), EALREADY, "stop without a session");
-	is_int(prof_session_start("moon:1", &why), EINVAL, "bad options");
+	is_int(prof_session_stop(0, NULL), EALREADY, "stop without a session");
+	is_int(prof_session_start("moon:1", &why, NULL), EINVAL, "bad options");
 	ok(!prof_is_booted() && prof_session_id() == 0 && prof_session_start_ns() == 0,
 	    "change nothing");
 	snprintf(text, sizeof(text), "prefix:%s/one,sample_interval:1,alloc:5G", dir);
 	pthread_create(&reader, NULL, read_locks, NULL);
 	while (!atomic_load_b(&is_reading, MO_RELAXED))
 		usleep(100);
-	is_int(prof_session_start(text, &why), 0, "start");
+	is_int(prof_session_start(text, &why, NULL), 0, "start");
 	atomic_store_b(&is_read, true, MO_RELAXED);
 	pthread_join(reader, NULL);
 	ok(prof_is_booted() && prof_switch_is_active() && prof_session_is_active(), "boots and runs");
 	is_uint(prof_session_id(), 1, "number one");
 	is_uint(prof_threshold_get(prof_threshold_alloc), UINT64_C(5) << 30, "its threshold");
 	uint64_t began = prof_session_start_ns();
-	is_int(prof_session_start(NULL, NULL), EALREADY, "a second start");
-	is_int(prof_session_start("moon:1", NULL), EALREADY, "also with bad options");
-	is_int(prof_session_stop(2), EPERM, "stop of another");
+	is_int(prof_session_start(NULL, NULL, NULL), EALREADY, "a second start");
+	is_int(prof_session_start("moon:1", NULL, NULL), EALREADY, "also with bad options");
+	is_int(prof_session_stop(2, NULL), EPERM, "stop of another");
 	ok(prof_session_start_ns() == began && prof_session_id() == 1, "nothing changed");
 	is_uint(prof_session_rejected() - rejected, 4, "refusals are counted");
 	is_int(prof_session_set("large:3M,sample_interval:77", &why), 0, "set");
@@ -196,7 +196,7 @@ test_cycle(void) {
 	is_int(prof_session_set("final:false", &why), EINVAL, "nor this");
 	is_int(prof_session_set("large:x", &why), EINVAL, "nor nonsense");
 	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)dump_hook);
-	is_int(prof_session_stop(1), 0, "stop by number");
+	is_int(prof_session_stop(1, NULL), 0, "stop by number");
 	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	ok(hook_calls == 1 && hook_stop == EBUSY && hook_start == EBUSY, "meanwhile both are busy");
 	ok(!prof_session_is_active() && !prof_switch_is_active(), "idle");
@@ -205,11 +205,11 @@ test_cycle(void) {
 	contains(path, "/one.", "the profile has the session's prefix");
 	contains(path, ".s0.heap", "and its kind");
 	ok(access(path, R_OK) == 0, "it is there");
-	is_int(prof_session_start(NULL, NULL), 0, "again");
+	is_int(prof_session_start(NULL, NULL, NULL), 0, "again");
 	is_uint(prof_session_id(), 2, "number two");
 	prof_active_set(false);
 	ok(prof_session_is_active(), "paused, not stopped");
-	is_int(prof_session_stop(2), 0, "a paused one stops");
+	is_int(prof_session_stop(2, NULL), 0, "a paused one stops");
 }
 
 static void
@@ -217,18 +217,18 @@ test_failures(void) {
 	char text[300];
 
 	snprintf(text, sizeof(text), "prefix:%s/gone/p", dir);
-	is_int(prof_session_start(text, &why), EINVAL, "a directory that is not there");
+	is_int(prof_session_start(text, &why, NULL), EINVAL, "a directory that is not there");
 	is_str(why, "prefix: there is no such directory", "and why");
 	ok(!prof_session_is_active() && !prof_switch_is_active(), "nothing has begun");
 	mkdir("gone", 0700);
-	is_int(prof_session_start(text, NULL), 0, "one that is there");
+	is_int(prof_session_start(text, NULL, NULL), 0, "one that is there");
 	is_int(rmdir("gone"), 0, "until now");
-	is_int(prof_session_stop(0), EFAULT, "the profile cannot be written");
+	is_int(prof_session_stop(0, NULL), EFAULT, "the profile cannot be written");
 	ok(!prof_session_is_active() && !prof_switch_is_active(), "idle all the same");
-	is_int(prof_session_start("max_seconds:1", NULL), 0, "with an end");
+	is_int(prof_session_start("max_seconds:1", NULL, NULL), 0, "with an end");
 	is_int(prof_session_set("max_seconds:0", &why), 0, "the end is taken away");
 	ok(prof_session_tick() == UINT64_MAX, "so there is none");
-	is_int(prof_session_stop(0), 0, "stop");
+	is_int(prof_session_stop(0, NULL), 0, "stop");
 	is_int(prof_session_set("max_seconds:5", &why), ENOENT, "no session, no end");
 }
 
@@ -242,8 +242,8 @@ static uint64_t
 clock_hook(void) {
 	if (clock_acts == 1) {
 		clock_acts = 0;
-		is_int(prof_session_stop(0), 0, "the expired session is stopped by hand");
-		is_int(prof_session_start("max_seconds:1000", NULL), 0, "another one begins");
+		is_int(prof_session_stop(0, NULL), 0, "the expired session is stopped by hand");
+		is_int(prof_session_start("max_seconds:1000", NULL, NULL), 0, "another one begins");
 	}
 	return clock_ns;
 }
@@ -253,7 +253,7 @@ test_late_end(void) {
 	uint64_t rejected = prof_session_rejected();
 
 	nstime_now_hook = clock_hook;
-	is_int(prof_session_start("max_seconds:10", NULL), 0, "ten seconds");
+	is_int(prof_session_start("max_seconds:10", NULL, NULL), 0, "ten seconds");
 	uint64_t id = prof_session_id();
 	is_uint((prof_session_tick() + 999999) / 1000000000, 10, "to go");
 	clock_ns += UINT64_C(11) * 1000000000;
@@ -299,9 +299,9 @@ sessions(unsigned n) {
 
 	for (unsigned i = 0; i < n; i++) {
 		bad += prof_session_start(i % 4 == 3 ? "sample_interval:1,reset:false"
-		    : "sample_interval:1", NULL) != 0;
+		    : "sample_interval:1", NULL, NULL) != 0;
 		free(keep(malloc(100)));
-		bad += prof_session_stop(0) != 0;
+		bad += prof_session_stop(0, NULL) != 0;
 		prof_dump_last_path(path, sizeof(path));
 		bad += unlink(path) != 0;
 	}
@@ -395,20 +395,21 @@ static void
 test_box_that_stays(void) {
 	char path[PATH_MAX];
 
-	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a session with a box");
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why, NULL), 0,
+	    "a session with a box");
 	prof_box_path(path, sizeof(path));
 	is_int(access(path, R_OK), 0, "its file is there");
 	ok(module_history_try_hold(), "somebody reads the list of objects");
-	is_int(prof_session_stop(0), 0, "the session ends");
+	is_int(prof_session_stop(0, NULL), 0, "the session ends");
 	ok(access(path, R_OK) != 0 && prof_box_is_over(), "the file goes, the tables cannot move yet");
-	ok(prof_session_start("blackbox:true,blackbox_size:4M", &why) != 0 && *why != '\0',
+	ok(prof_session_start("blackbox:true,blackbox_size:4M", &why, NULL) != 0 && *why != '\0',
 	    "no session that only seems to have a box: %s", why);
 	module_history_release();
-	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "then another one");
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why, NULL), 0, "then another one");
 	ok(prof_box_is_open() && !prof_box_is_over(), "has a box");
 	prof_box_path(path, sizeof(path));
 	is_int(access(path, R_OK), 0, "and its file is there");
-	is_int(prof_session_stop(0), 0, "it ends");
+	is_int(prof_session_stop(0, NULL), 0, "it ends");
 	ok(!prof_box_is_open() && access(path, R_OK) != 0, "with its box");
 }
 
@@ -429,7 +430,7 @@ clock_with_events(void) {
 
 static void
 stop_meanwhile(void) {
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 }
 
 static void
@@ -442,12 +443,12 @@ static void
 test_changed_end(void) {
 	clock_ns = UINT64_C(1) << 50;
 	nstime_now_hook = clock_with_events;
-	is_int(prof_session_start("max_seconds:10,final:false", &why), 0, "a session");
+	is_int(prof_session_start("max_seconds:10,final:false", &why, NULL), 0, "a session");
 	meanwhile = stop_meanwhile;
 	is_int(prof_session_set("max_seconds:20", &why), ENOENT, "which ends while its end is changed");
 	clock_ns += 30 * NSTIME_PER_SEC;
 	ok(prof_session_tick() == UINT64_MAX, "no end is left");
-	is_int(prof_session_start("max_seconds:10,final:false", &why), 0, "another one");
+	is_int(prof_session_start("max_seconds:10,final:false", &why, NULL), 0, "another one");
 	clock_ns += 11 * NSTIME_PER_SEC;
 	meanwhile = extend_meanwhile;
 	prof_session_tick();
@@ -478,7 +479,7 @@ stay_in_hook(const char *path) {
 
 static void *
 dump_once(void *arg) {
-	prof_mdump(prof_kind_manual, "hooked.heap");
+	prof_mdump(prof_kind_manual, "hooked.heap", false, NULL);
 	return arg;
 }
 
@@ -490,7 +491,7 @@ test_end_during_dump(void) {
 	alarm(200);
 	clock_ns = UINT64_C(1) << 51;
 	nstime_now_hook = clock_with_events;
-	is_int(prof_session_start("max_seconds:10", &why), 0, "a session");
+	is_int(prof_session_start("max_seconds:10", &why, NULL), 0, "a session");
 	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)stay_in_hook);
 	pthread_create(&t, NULL, dump_once, NULL);
 	until(&is_in_hook);
@@ -543,13 +544,13 @@ static void
 test_end_during_stop(void) {
 	alarm(200);
 	nstime_now_hook = clock_with_events;
-	is_int(prof_session_start("max_seconds:10", &why), 0, "a session");
+	is_int(prof_session_start("max_seconds:10", &why, NULL), 0, "a session");
 	meanwhile = stay_in_tick;
 	pthread_create(&ticker, NULL, tick_once, NULL);
 	until(&is_in_tick);
 	changed = prof_trigger_changed_hook;
 	prof_trigger_changed_hook = tick_in_stop;
-	is_int(prof_session_stop(0), 0, "which is stopped when it is over");
+	is_int(prof_session_stop(0, NULL), 0, "which is stopped when it is over");
 	ok(was_over, "and is over until that has ended it");
 	ok(!prof_session_is_active() && !prof_session_is_over(), "is not any more then");
 	nstime_now_hook = NULL;
@@ -567,7 +568,7 @@ fork_in_hook(const char *path) {
 	hook_child = fork();
 	if (hook_child == 0) {
 		prof_hook_set(PROF_HOOK_DUMP, NULL);
-		hook_start = starts_in_child ? prof_session_start(NULL, NULL) : 0;
+		hook_start = starts_in_child ? prof_session_start(NULL, NULL, NULL) : 0;
 	}
 }
 
@@ -576,14 +577,14 @@ static void
 stop_and_fork(void) {
 	int status = -1;
 
-	is_int(prof_session_start(NULL, NULL), 0, "a session");
+	is_int(prof_session_start(NULL, NULL, NULL), 0, "a session");
 	uint64_t id = prof_session_id();
 	prof_hook_set(PROF_HOOK_DUMP, (prof_hook_fn_t)fork_in_hook);
-	int err = prof_session_stop(0);
+	int err = prof_session_stop(0, NULL);
 	if (hook_child == 0)
 		_exit(err != 0 ? 1 : hook_start != 0 ? 2 : prof_session_is_active() != starts_in_child ? 3
 		    : prof_session_id() != id + starts_in_child ? 4
-		    : starts_in_child && prof_session_stop(0) != 0 ? 5 : 0);
+		    : starts_in_child && prof_session_stop(0, NULL) != 0 ? 5 : 0);
 	prof_hook_set(PROF_HOOK_DUMP, NULL);
 	is_int(err, 0, "it is stopped");
 	is_int(waitpid(hook_child, &status, 0), hook_child, "its dump hook has forked");
@@ -637,19 +638,19 @@ test_fork_in_start(void) {
 	char text[300];
 
 	snprintf(text, sizeof(text), "prefix:%s/begun,blackbox:true,blackbox_size:4M", dir);
-	is_int(prof_session_start(text, &why), 0, "one before");
-	is_int(prof_session_stop(0), 0, "is over");
+	is_int(prof_session_start(text, &why, NULL), 0, "one before");
+	is_int(prof_session_stop(0, NULL), 0, "is over");
 	prof_sys_prefix_set("own");
 	id_before = prof_session_id();
 	hooks = os_hooks_real;
 	hooks.open = open_and_fork;
 	os_hooks = &hooks;
-	is_int(prof_session_start(text, &why), 0, "forks before the prefix is set and after");
+	is_int(prof_session_start(text, &why, NULL), 0, "forks before the prefix is set and after");
 	os_hooks = &os_hooks_real;
 	is_uint(forks, 2, "two");
 	is_uint(bad_forks, 0, "whose children have the prefix and number from before");
 	is_uint(prof_session_id(), id_before + 1, "which the parent has not");
-	is_int(prof_session_stop(0), 0, "and ends");
+	is_int(prof_session_stop(0, NULL), 0, "and ends");
 }
 
 /* ------------------------------------------------------------------ the lock of a box */
@@ -686,7 +687,7 @@ test_box_lock(void) {
 	hooks = os_hooks_real;
 	hooks.open = open_and_lock;
 	os_hooks = &hooks;
-	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a box");
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why, NULL), 0, "a box");
 	os_hooks = &os_hooks_real;
 	signal(SIGALRM, SIG_DFL);
 	prof_box_path(path, sizeof(path));
@@ -694,7 +695,7 @@ test_box_lock(void) {
 	ok(fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK,
 	    "is locked all the same");
 	close(fd);
-	is_int(prof_session_stop(0), 0, "it ends");
+	is_int(prof_session_stop(0, NULL), 0, "it ends");
 }
 
 static void
@@ -703,12 +704,12 @@ test_box_mode(void) {
 	struct stat st;
 	mode_t mask = umask(0777);
 
-	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why), 0, "a box");
+	is_int(prof_session_start("blackbox:true,blackbox_size:4M", &why, NULL), 0, "a box");
 	umask(mask);
 	prof_box_path(path, sizeof(path));
 	ok(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600, "its owner may read it, whatever the "
 	    "umask is");
-	is_int(prof_session_stop(0), 0, "it ends");
+	is_int(prof_session_stop(0, NULL), 0, "it ends");
 }
 
 /* The names of 300 boxes of processes with our pid, as in a container, are taken. */
@@ -725,12 +726,12 @@ test_box_names(void) {
 		n += close(open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)) == 0;
 	}
 	is_uint(n, 300, "boxes of others");
-	is_int(prof_session_start("prefix:taken,blackbox:true,blackbox_size:4M", &why), 0,
+	is_int(prof_session_start("prefix:taken,blackbox:true,blackbox_size:4M", &why, NULL), 0,
 	    "a name is left");
 	is_str(why, "", "nothing is said");
 	prof_box_path(path, sizeof(path));
 	is_int(access(path, R_OK), 0, "it is %s", path);
-	is_int(prof_session_stop(0), 0, "it ends");
+	is_int(prof_session_stop(0, NULL), 0, "it ends");
 	prof_keep_set(prof_keep_max_files, max_files);
 	opt_prof_dump_timestamp = true;
 }

@@ -57,8 +57,7 @@ fake_has_thread(void) {
 	return w.has_thread;
 }
 
-static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump,
-    fake_has_thread};
+static const prof_trigger_hooks_t fake = {fake_now, fake_is_on, fake_read, fake_dump};
 
 /* All that a test before had written is long ago. */
 static uint64_t latest;
@@ -174,7 +173,7 @@ slow_read(prof_metric_t metric) {
 /* Just below the mark each heartbeat wants to look: a fiftieth of the time is spent on it. */
 static void
 test_share(void) {
-	const prof_trigger_hooks_t slow = {fake_now, fake_is_on, slow_read, fake_dump, fake_has_thread};
+	const prof_trigger_hooks_t slow = {fake_now, fake_is_on, slow_read, fake_dump};
 
 	start();
 	prof_threshold_set(prof_threshold_highwater, 100 * M);
@@ -333,10 +332,9 @@ read_and_switch_off(prof_metric_t metric) {
 /* What another thread does in the middle of a look or a dump. */
 static void
 test_highwater_meanwhile(void) {
-	const prof_trigger_hooks_t rearming = {fake_now, fake_is_on, fake_read, rearming_dump,
-	    fake_has_thread};
+	const prof_trigger_hooks_t rearming = {fake_now, fake_is_on, fake_read, rearming_dump};
 	const prof_trigger_hooks_t leaving = {fake_now, fake_is_on, read_and_switch_off,
-	    fake_dump, fake_has_thread};
+	    fake_dump};
 
 	start();
 	prof_threshold_set(prof_threshold_highwater, M);
@@ -500,7 +498,7 @@ meddle(void *arg) {
 /* How long it took, by the clock of the test. */
 static uint64_t
 fire_all(uint64_t gap) {
-	const prof_trigger_hooks_t hooks = {fires_now, fires_on, fires_read, fires_dump, fires_thread};
+	const prof_trigger_hooks_t hooks = {fires_now, fires_on, fires_read, fires_dump};
 	pthread_t t[n_firing + 1];
 
 	start();
@@ -514,6 +512,7 @@ fire_all(uint64_t gap) {
 	prof_threshold_set(prof_threshold_large, M);
 	prof_threshold_set(prof_threshold_highwater, M);
 	prof_trigger_hooks = &hooks;
+	prof_trigger_has_thread_hook = fires_thread;
 	for (uintptr_t i = 0; i < n_firing; i++)
 		pthread_create(&t[i], NULL, fire, (void *)(i + 1));
 	pthread_create(&t[n_firing], NULL, meddle, NULL);
@@ -523,6 +522,7 @@ fire_all(uint64_t gap) {
 	pthread_join(t[n_firing], NULL);
 	prof_trigger_heartbeat(1); /* what is pending */
 	prof_trigger_hooks = &fake;
+	prof_trigger_has_thread_hook = fake_has_thread;
 	latest = atomic_load_u64(&fires.now, MO_RELAXED);
 	return latest - begin;
 }
@@ -554,6 +554,7 @@ main(void) {
 		plan_skip_all("built without the profiler");
 	}
 	prof_trigger_hooks = &fake;
+	prof_trigger_has_thread_hook = fake_has_thread;
 	test_alloc();
 	test_gap();
 	test_large();

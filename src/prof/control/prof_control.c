@@ -527,27 +527,32 @@ dir_look(void) {
 	serving_end();
 }
 
-/* Not during a dump, for which prof_box_tick() would wait; a later heartbeat or round calls it. */
-static void
-black_box_tick(void) {
+/*
+ * What the profiler's thread does in each round, or a heartbeat while there is no such thread;
+ * outside the gate. Returns the ns until the session's time is over (prof_session_tick).
+ */
+static uint64_t
+services_tick(bool by_thread) {
+	prof_signal_tick();
+	prof_listen_follow();
+	if (doorbell_is_rung()) {
+		box_serve(by_thread);
+	}
+	handover_look();
+	dir_look();
+	uint64_t session = prof_session_tick();
+	/* Not during a dump, for which prof_box_tick() would wait; a later call comes. */
 	if (!prof_dump_is_busy()) {
 		prof_box_tick();
 	}
+	return session;
 }
 
 /* Does all that is due, outside the gate; returns the ns until the next round, at most ROUND_NS. */
 static uint64_t
 thread_round(void) {
-	prof_signal_tick();
-	prof_listen_follow();
-	if (doorbell_is_rung()) {
-		box_serve(true);
-	}
-	handover_look();
-	dir_look();
-	uint64_t session = prof_session_tick();
+	uint64_t session = services_tick(true);
 	uint64_t timer = prof_trigger_tick();
-	black_box_tick();
 	prof_course_tick(nstime_monotonic_ns(), true);
 	uint64_t next = session < timer ? session : timer;
 	__atomic_fetch_add(&box()->heartbeats, 1, __ATOMIC_RELAXED);
@@ -756,15 +761,7 @@ control_due(void) {
 		return;
 	}
 	uint32_t depth = gate_leave_all(t);
-	prof_signal_tick();
-	prof_listen_follow();
-	if (doorbell_is_rung()) {
-		box_serve(false);
-	}
-	handover_look();
-	dir_look();
-	prof_session_tick();
-	black_box_tick();
+	(void)services_tick(false);
 	gate_reenter(t, depth);
 	if (atomic_load_b(&control.is_awaited, MO_RELAXED)) {
 		thread_start();

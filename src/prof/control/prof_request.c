@@ -239,7 +239,7 @@ verb_start(const prof_call_t *call, prof_answer_t *a) {
 		return err;
 	}
 	uint64_t id;
-	err = prof_session_begin(call->args, &why, &id);
+	err = prof_session_start(call->args, &why, &id);
 	if (err == 0) {
 		answer_add(a, "%llu", (unsigned long long)id);
 		add_warning(a);
@@ -267,7 +267,7 @@ verb_stop(const prof_call_t *call, prof_answer_t *a) {
 		}
 		id = id != 0 ? id : PROF_SESSION_NONE; /* "stop 0" stops none; "stop" stops any */
 	}
-	int err = prof_session_stop_told(id, request.text);
+	int err = prof_session_stop(id, request.text);
 	return err == EALREADY || err == EBUSY || err == EPERM ? refuse_by_state(a, err)
 	    : answer_path(a, err);
 }
@@ -293,7 +293,7 @@ verb_dump(const prof_call_t *call, prof_answer_t *a) {
 	if (path != NULL && path[0] != '/') {
 		return prof_request_refuse(a, EINVAL, "the path must be absolute");
 	}
-	int err = prof_mdump_told(call->kind, path, call->asker->is_confined, request.text);
+	int err = prof_mdump(call->kind, path, call->asker->is_confined, request.text);
 	if (err == ENODATA && call->kind == prof_kind_delta && request.text[0] == '\0') {
 		return refuse_unmarked(a);
 	}

@@ -597,9 +597,10 @@ session_start(const prof_session_opts_t *o, uint64_t id, const char **why) {
 	return err;
 }
 
-/* prof_session_start() and prof_session_begin(); is_bounded as in prof_dump_t. */
-static int
-session_try_start(const char *options, bool is_bounded, const char **why, uint64_t *begun) {
+int
+prof_session_start(const char *options, const char **why, uint64_t *begun) {
+	const char *unused;
+	why = why != NULL ? why : &unused;
 	prof_session_opts_t o;
 	*why = "";
 	uint64_t word = session_word();
@@ -618,22 +619,12 @@ session_try_start(const char *options, bool is_bounded, const char **why, uint64
 		return session_refuse(err != 0 ? err : EALREADY);
 	}
 	*why = "";
-	session.is_bounded = is_bounded;
+	session.is_bounded = begun != NULL && !prof_trigger_has_thread_hook();
 	err = session_start(&o, id, why);
-	*begun = id;
+	if (begun != NULL) {
+		*begun = id;
+	}
 	return err;
-}
-
-int
-prof_session_start(const char *options, const char **why) {
-	const char *unused;
-	uint64_t id;
-	return session_try_start(options, false, why != NULL ? why : &unused, &id);
-}
-
-int
-prof_session_begin(const char *options, const char **why, uint64_t *id) {
-	return session_try_start(options, !prof_trigger_has_thread_hook(), why, id);
 }
 
 /* ---------------------------------------------------------------- stop */
@@ -693,7 +684,7 @@ session_end(uint64_t id, uint64_t late, char *told) {
 }
 
 int
-prof_session_stop_told(uint64_t id, char *told) {
+prof_session_stop(uint64_t id, char *told) {
 	if (told != NULL) {
 		told[0] = '\0';
 	}
@@ -712,11 +703,6 @@ prof_session_stop_told(uint64_t id, char *told) {
 	}
 	err = session_end(current, 0, told);
 	return err == EBUSY ? session_refuse(EBUSY) : err;
-}
-
-int
-prof_session_stop(uint64_t id) {
-	return prof_session_stop_told(id, NULL);
 }
 
 /* ---------------------------------------------------------------- changes while it runs */

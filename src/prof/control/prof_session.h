@@ -50,31 +50,25 @@ extern const char *const prof_fork_names[]; /* as the enum, then NULL */
  * starts); EBUSY (one is being stopped); EINVAL, also if the directory of the prefix does not
  * exist; ENOMEM; or the errno of a black box that could not be opened, EFAULT for one that has
  * another meaning here. *why (why may be NULL) becomes a sentence about EINVAL or the black box,
- * else "". May be called inside the gate (os/gate.h: fork waits until no thread is inside), with no
- * lock held.
+ * else "". begun is NULL, or for a client outside the process: then, if 0 is returned, *begun is
+ * the number of the session; and without a profiler's thread, when it runs at a heartbeat, a start
+ * with a black box waits for a dump for a bounded time only (prof_dump_t), then fails with EFAULT.
+ * May be called inside the gate (os/gate.h: fork waits until no thread is inside), with no lock
+ * held.
  */
-int prof_session_start(const char *options, const char **why);
-/*
- * The same for a client outside the process, where why is not NULL; if it returns 0, *id is the
- * number of the session. Without a profiler's thread, when it runs at a heartbeat, a start with a
- * black box waits for a dump for a bounded time only (prof_dump_t), then fails with EFAULT.
- */
-int prof_session_begin(const char *options, const char **why, uint64_t *id);
+int prof_session_start(const char *options, const char **why, uint64_t *begun);
 /* A number that no session has. */
 #define PROF_SESSION_NONE UINT64_MAX
 /*
  * Writes the profile and becomes idle, even if it could not be written. id 0: any session. Returns
  * 0; EALREADY (no session), EBUSY (a start or stop is under way, or the dump hook calls) or EPERM
  * (another session runs), and then nothing is changed; or the errno of the write, EFAULT for an
- * errno that has another meaning here or an empty prefix.
+ * errno that has another meaning here or an empty prefix. told is NULL, or for a client outside the
+ * process: it (PROF_TEXT_SIZE bytes) becomes the path of the profile, or why it could not be
+ * written; "" if no write was tried. Then, without a profiler's thread, also EBUSY if a bounded
+ * wait (prof_dump_t) for another dump is over, and the session goes on.
  */
-int prof_session_stop(uint64_t id);
-/*
- * The same for a client outside the process. told (PROF_TEXT_SIZE bytes) becomes the path of the
- * profile, or why it could not be written; "" if no write was tried. Without a profiler's thread
- * also EBUSY if a bounded wait (prof_dump_t) for another dump is over: then the session goes on.
- */
-int prof_session_stop_told(uint64_t id, char *told);
+int prof_session_stop(uint64_t id, char *told);
 /*
  * Changes values with or without a session: options as for start, without prefix, reset, accum,
  * final, blackbox and blackbox_size. max_seconds counts from this call (0: no end), and needs a

@@ -1245,13 +1245,8 @@ prof_dump_last_path(char *buf, size_t size) {
 }
 
 void
-prof_dump_mutex_read(mutex_prof_data_t *out) {
-	mutex_prof_read(out, &dumper.mtx);
-}
-
-void
-prof_dump_mutex_reset(void) {
-	mutex_prof_reset(&dumper.mtx);
+prof_dump_visit_mutex(mutex_visit_t *visit, mutex_prof_data_t *of) {
+	visit(&dumper.mtx, of);
 }
 
 /*

@@ -86,9 +86,8 @@ uint64_t prof_dump_nerrors(void);
  */
 void prof_dump_last_error(char *buf, size_t size);
 void prof_dump_last_path(char *buf, size_t size);
-/* Read the contention counters of the lock, and set them to 0. */
-void prof_dump_mutex_read(mutex_prof_data_t *out);
-void prof_dump_mutex_reset(void);
+/* Visits the lock. */
+void prof_dump_visit_mutex(mutex_visit_t *visit, mutex_prof_data_t *of);
 /*
  * In a forked child: drops the dump of another thread, without touching its temporary file, sets
  * the numbers to 0 and forgets the last outcome.

@@ -6,7 +6,8 @@
  * the allocation or the free), so these exist until it is written. There is one lock, `prof_log`,
  * held for one record; a stop detaches the records first and writes without it. Called by prof.c
  * for frees and in a forked child, by ctl_prof.c, prof_start.c and prof_auto.c for start and stop,
- * by prof_dump.c at exit; the clock by prof.c, prof_dump.c and prof_recent.c, which prints as the log.
+ * by prof_dump.c at exit; the clock by prof.c, prof_dump.c and prof_recent.c, which also prints by
+ * functions of the log.
  */
 #ifndef PROF_LOG_H
 #define PROF_LOG_H

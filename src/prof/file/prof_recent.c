@@ -312,15 +312,10 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 }
 
 void
-prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump) {
-	mutex_prof_read(alloc, &recent.mtx);
-	mutex_prof_read(dump, &recent.dump_mtx);
-}
-
-void
-prof_recent_mutex_reset(void) {
-	mutex_prof_reset(&recent.mtx);
-	mutex_prof_reset(&recent.dump_mtx);
+prof_recent_visit_mutexes(mutex_visit_t *visit, mutex_prof_data_t *alloc,
+    mutex_prof_data_t *dump) {
+	visit(&recent.mtx, alloc);
+	visit(&recent.dump_mtx, dump);
 }
 
 /* A copy that another thread was printing is of no use in the child. */

@@ -45,14 +45,14 @@ prof_recent_is_on(void) {
  */
 void prof_recent_alloc(sample_rec_t *rec, prof_cnt_t *c, size_t usize);
 /*
- * Notes in the entry of rec that the sample is freed, and where; freed NULL: the place is not known.
- * The entry may have been dropped meanwhile. Inside the gate.
+ * Notes in the entry of rec that the sample is freed, and where; freed NULL: that is not known. The
+ * entry may have been dropped meanwhile. Inside the gate.
  */
 void prof_recent_free(sample_rec_t *rec, prof_cnt_t *freed);
 
-/* Read the contention counters of the two locks, and set them to 0. */
-void prof_recent_mutex_read(mutex_prof_data_t *alloc, mutex_prof_data_t *dump);
-void prof_recent_mutex_reset(void);
+/* Visits the two locks. */
+void prof_recent_visit_mutexes(mutex_visit_t *visit, mutex_prof_data_t *alloc,
+    mutex_prof_data_t *dump);
 /* In a forked child: ends a dump of another thread and makes its lock new; the list stays. */
 void prof_recent_postfork_child(void);
 

@@ -7,9 +7,9 @@
  * (No sample is taken there, as tls_s.inside is raised.) Locks: none of its own; a compare-and-swap
  * chooses the thread that boots. Booting and looking for loaded objects take the loader's lock,
  * outside the gate (os/gate.h): a thread that holds it may fork, and then waits for all that are
- * inside. Called by prof.c for samples, heartbeats, the constructor and in a forked child, by
- * prof_recent.c and prof_log.c for frees, by prof_session.c and prof_listen.c to prepare, and by
- * prof_dump.c and prof_course.c for prof_backtrace_ncut().
+ * inside. Called by prof.c for samples, frees, heartbeats, the constructor, in a forked child; by
+ * prof_session.c and prof_listen.c to prepare, and by prof_dump.c and prof_course.c for
+ * prof_backtrace_ncut().
  */
 #include "prof/sites/prof_backtrace.h"
 

@@ -8,9 +8,8 @@
  * One frame more than prof_bt_max is read, to know whether the stack was cut off.
  *
  * A backtrace lies in its thread's record, and only that thread uses it; so there are no locks.
- * Called by prof.c for samples, heartbeats and fork, by prof_recent.c and prof_log.c for frees, by
- * prof_session.c and prof_listen.c to prepare, and by prof_dump.c and prof_course.c for
- * prof_backtrace_ncut().
+ * Called by prof.c for samples, frees, heartbeats and fork, by prof_session.c and prof_listen.c to
+ * prepare, and by prof_dump.c and prof_course.c for prof_backtrace_ncut().
  */
 #ifndef PROF_BACKTRACE_H
 #define PROF_BACKTRACE_H

@@ -996,19 +996,11 @@ prof_data_tdatas(void) {
 
 /* Thread records are found without a lock; the statistics reported for them are those of `pass`. */
 void
-prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas) {
-	mutex_prof_data_t counts;
-	prof_table_mutex_read(&tables.sites, sites);
-	prof_table_mutex_read(&tables.counts, &counts);
-	mutex_prof_merge(sites, &counts);
-	mutex_prof_read(tdatas, &tables.pass);
-}
-
-void
-prof_data_mutex_reset(void) {
-	prof_table_mutex_reset(&tables.sites);
-	prof_table_mutex_reset(&tables.counts);
-	mutex_prof_reset(&tables.pass);
+prof_data_visit_mutexes(mutex_visit_t *visit, mutex_prof_data_t *sites,
+    mutex_prof_data_t *tdatas) {
+	prof_table_visit_mutexes(&tables.sites, visit, sites);
+	prof_table_visit_mutexes(&tables.counts, visit, sites);
+	visit(&tables.pass, tdatas);
 }
 
 int

@@ -146,11 +146,11 @@ void prof_tdata_name_read(const prof_tdata_t *td, char name[PROF_THREAD_NAME_MAX
 /* Sets the name of the calling thread's record, cut to PROF_THREAD_NAME_MAX - 1 bytes. */
 void prof_tdata_name_write(prof_tdata_t *td, const char *name);
 /*
- * Read, and set to 0, the contention counters. sites: the sum over the locks of both tables, of
- * sites and of counts; tdatas: the lock `pass`, because thread records have no lock.
+ * Visits the locks. sites: for those of both tables, of sites and of counts; tdatas: for the lock
+ * `pass`, because thread records have no lock.
  */
-void prof_data_mutex_read(mutex_prof_data_t *sites, mutex_prof_data_t *tdatas);
-void prof_data_mutex_reset(void);
+void prof_data_visit_mutexes(mutex_visit_t *visit, mutex_prof_data_t *sites,
+    mutex_prof_data_t *tdatas);
 /*
  * In a forked child: makes the lock of passes new, and ends the records of all threads except self,
  * which may be NULL.

@@ -153,18 +153,8 @@ prof_table_remove_locked(prof_table_t *t, prof_node_t *node) {
 }
 
 void
-prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out) {
-	memset(out, 0, sizeof(*out));
+prof_table_visit_mutexes(prof_table_t *t, mutex_visit_t *visit, mutex_prof_data_t *of) {
 	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
-		mutex_prof_data_t one;
-		mutex_prof_read(&one, &t->shards[i].mtx);
-		mutex_prof_merge(out, &one);
-	}
-}
-
-void
-prof_table_mutex_reset(prof_table_t *t) {
-	for (size_t i = 0; i < PROF_TABLE_SHARDS; i++) {
-		mutex_prof_reset(&t->shards[i].mtx);
+		visit(&t->shards[i].mtx, of);
 	}
 }

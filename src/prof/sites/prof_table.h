@@ -66,8 +66,7 @@ void prof_table_unlock(prof_table_t *t, uint64_t hash);
  */
 void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
-/* Read the contention counters of all shards, merged (os/mutex.h), and set them to 0; no lock. */
-void prof_table_mutex_read(prof_table_t *t, mutex_prof_data_t *out);
-void prof_table_mutex_reset(prof_table_t *t);
+/* Visits the locks of all shards. */
+void prof_table_visit_mutexes(prof_table_t *t, mutex_visit_t *visit, mutex_prof_data_t *of);
 
 #endif /* PROF_TABLE_H */

@@ -72,12 +72,7 @@ prof_mark(bool is_bounded) {
 }
 
 int
-prof_mdump(prof_kind_t kind, const char *path) {
-	return prof_mdump_told(kind, path, false, NULL);
-}
-
-int
-prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told) {
+prof_mdump(prof_kind_t kind, const char *path, bool is_confined, char *told) {
 	assert(kind == prof_kind_manual || kind == prof_kind_delta);
 	if (told != NULL) {
 		told[0] = '\0';

@@ -44,14 +44,11 @@ int prof_mark(bool is_bounded);
  * made from the prefix and the kind. Waits for a dump in progress. Returns 0, ENOENT if not booted,
  * ENODATA for a delta without a mark, or another errno of prof_dump(); EFAULT stands for "the
  * prefix is empty, so there is no name", and for ENOENT, EPERM, EINVAL and EAGAIN of prof_dump(),
- * which mean something else as the result of a mallctl.
+ * which mean something else as the result of a mallctl. is_confined and told, for requests from
+ * outside the process, are as in prof_dump_t. With told, unless the profiler's thread runs, the
+ * wait ends after 2 s with EBUSY.
  */
-int prof_mdump(prof_kind_t kind, const char *path);
-/*
- * Like prof_mdump(), for requests from outside the process; is_confined and told are as in
- * prof_dump_t. With told, unless the profiler's thread runs, the wait ends after 2 s with EBUSY.
- */
-int prof_mdump_told(prof_kind_t kind, const char *path, bool is_confined, char *told);
+int prof_mdump(prof_kind_t kind, const char *path, bool is_confined, char *told);
 /*
  * For a signal ends the log (for exit prof_dump.c does that), at exit writes the dump of gdump that
  * is due, and writes the final profile unless the prefix is empty. signal is the signal that ends

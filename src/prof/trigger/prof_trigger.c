@@ -142,11 +142,6 @@ real_dump(prof_kind_t kind, const char *metric, uint64_t value) {
 	return prof_dump(&d);
 }
 
-static bool
-real_has_thread(void) {
-	return prof_trigger_has_thread_hook();
-}
-
 bool
 prof_trigger_is_kept_off(void) {
 	return prof_dump_is_busy() && !prof_trigger_has_thread_hook();
@@ -157,7 +152,6 @@ const prof_trigger_hooks_t prof_trigger_hooks_real = {
 	.is_on = real_is_on,
 	.read = real_read,
 	.dump = real_dump,
-	.has_thread = real_has_thread,
 };
 const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
 
@@ -603,7 +597,7 @@ prof_trigger_heartbeat(uint64_t bytes) {
 	alloc_heartbeat(bytes);
 	highwater_heartbeat(bytes);
 	if (unlikely(load(&trig.thresholds[prof_threshold_time_ms]) != 0)
-	    && !prof_trigger_hooks->has_thread()) {
+	    && !prof_trigger_has_thread_hook()) {
 		timer_tick();
 	}
 }

@@ -148,8 +148,6 @@ typedef struct {
 	bool (*is_on)(void);                        /* whether automatic profiles are wanted */
 	uint64_t (*read)(prof_metric_t metric);     /* in bytes */
 	int (*dump)(prof_kind_t kind, const char *metric, uint64_t value);
-	/* whether the profiler's thread runs, which then serves the timer */
-	bool (*has_thread)(void);
 } prof_trigger_hooks_t;
 /* The hooks of the library, and the pointer to the hooks in use. */
 extern const prof_trigger_hooks_t prof_trigger_hooks_real;
