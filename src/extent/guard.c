@@ -7,7 +7,6 @@
 #include "extent/guard.h"
 
 #include "meta/emap.h"
-#include "util/fmt.h"
 
 /* Linux's default for vm.max_map_count, used if it cannot be read. */
 #define MAPS_DEFAULT 65530u
@@ -25,19 +24,13 @@ static atomic_u32_t guard_n; /* extents that have guards */
 
 int
 guard_boot(void) {
-	char text[32];
-	int err = EINVAL;
+	uint64_t maps;
 	if (opt_san_guard_small == 0 && opt_san_guard_large == 0) {
 		return 0;
 	}
-	ssize_t n = sys_read_file("/proc/sys/vm/max_map_count", text, sizeof(text) - 1);
-	uintmax_t maps = 0;
-	if (n > 0) {
-		text[n] = '\0';
-		maps = fmt_parse_uint(text, NULL, 10, &err);
-	}
-	guard_limit = (unsigned)min_zu(err == 0 ? (size_t)maps : MAPS_DEFAULT,
-	    UINT_MAX) / MAPS_PER_EXTENT;
+	bool is_known = sys_try_read_number("/proc/sys/vm/max_map_count", &maps);
+	guard_limit = (unsigned)min_zu(is_known ? (size_t)maps : MAPS_DEFAULT, UINT_MAX)
+	    / MAPS_PER_EXTENT;
 	return 0;
 }
 

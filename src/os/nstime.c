@@ -27,12 +27,18 @@ ns_of(const struct timespec *ts) {
 }
 
 /* 0 if the system refuses the clock (nstime.h). */
-static uint64_t
-clock_ns(clockid_t id) {
+static struct timespec
+clock_read(clockid_t id) {
 	int saved = errno;
 	struct timespec ts = {0, 0};
 	clock_gettime(id, &ts);
 	errno = saved;
+	return ts;
+}
+
+static uint64_t
+clock_ns(clockid_t id) {
+	struct timespec ts = clock_read(id);
 	return ns_of(&ts);
 }
 
@@ -42,10 +48,7 @@ clock_ns(clockid_t id) {
  */
 static uint64_t
 realtime_ns(void) {
-	int saved = errno;
-	struct timespec ts = {0, 0};
-	clock_gettime(CLOCK_REALTIME, &ts);
-	errno = saved;
+	struct timespec ts = clock_read(CLOCK_REALTIME);
 	int64_t sec = ts.tv_sec;
 	sec = sec > REALTIME_SEC_MAX ? REALTIME_SEC_MAX : sec;
 	sec = sec < -REALTIME_SEC_MAX ? -REALTIME_SEC_MAX : sec;

@@ -596,11 +596,7 @@ system_thp_read(void) {
 	char text[128];
 	/* An array lies near tables that each start reads; a literal could cost one more page fault. */
 	static const char path[] = "/sys/kernel/mm/transparent_hugepage/enabled";
-	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
-	if (n <= 0) {
-		return thp_mode_not_supported;
-	}
-	text[n] = '\0';
+	sys_read_text(path, text, sizeof(text));
 	if (strstr(text, "[always]") != NULL) {
 		return thp_mode_always;
 	}
@@ -629,13 +625,9 @@ pages_huge_size(void) {
 #else
 size_t
 pages_huge_size(void) {
-	char text[32];
-	ssize_t n = sys_read_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text,
-	    sizeof(text) - 1);
-	int err;
-	text[n > 0 ? n : 0] = '\0';
-	uintmax_t size = fmt_parse_uint(text, NULL, 10, &err);
-	return err == 0 ? (size_t)size : 0;
+	uint64_t size;
+	return sys_try_read_number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", &size)
+	    ? (size_t)size : 0;
 }
 #endif
 
@@ -714,14 +706,14 @@ pages_boot_size(void) {
 
 static bool
 has_overcommit(void) {
-	char text[2];
+	char text[3];
 	static const char path[] = "/proc/sys/vm/overcommit_memory"; /* see system_thp_read() */
-	ssize_t n = sys_read_file(path, text, sizeof(text));
+	sys_read_text(path, text, sizeof(text));
 	/*
 	 * If the file cannot be read (chroot), committing everything is correct in every mode of
 	 * the kernel.
 	 */
-	return n <= 0 || text[0] == '0' || text[0] == '1';
+	return text[0] == '\0' || text[0] == '0' || text[0] == '1';
 }
 
 int

@@ -18,22 +18,10 @@ static EARLY_DATA size_t room_at_start = SIZE_MAX; /* room in bytes at boot; SIZ
 EARLY_DATA room_space_t room_space = {.max = SIZE_MAX}; /* max is written once, at boot */
 
 bool
-room_try_read_text(const char *path, char *text, size_t size) {
-	ssize_t n = sys_read_file(path, text, size - 1);
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
-bool
 room_try_read_number(const char *dir, const char *name, uint64_t *number) {
-	char path[ROOM_PATH_MAX], text[32];
-	int err;
+	char path[ROOM_PATH_MAX];
 	int len = fmt_snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", dir, name);
-	if (len >= (int)sizeof(path) || !room_try_read_text(path, text, sizeof(text))) {
-		return false;
-	}
-	*number = fmt_parse_uint(text, NULL, 10, &err);
-	return err == 0;
+	return len < (int)sizeof(path) && sys_try_read_number(path, number);
 }
 
 static size_t

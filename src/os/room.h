@@ -72,8 +72,6 @@ uint64_t room_limit_of_space(void);
 #define ROOM_LINES_MAX 2048
 /* A limit of this or more bytes is none: version 1 says "no limit" by a number of about 2^63. */
 #define ROOM_NONE (UINT64_C(1) << 62)
-/* Reads at most size - 1 bytes of a file, and adds a NUL; false if it is empty or not readable. */
-bool room_try_read_text(const char *path, char *text, size_t size);
 /*
  * Reads the number in the file `name` of the control group whose directory is dir, below
  * /sys/fs/cgroup; false if there is none ("max": no limit) or the path is too long; *number then

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "os/room.h"
+#include "os/sys.h"
 #include "util/fmt.h"
 
 /*
@@ -101,7 +102,7 @@ room_try_rise(char *dir, unsigned version, uint64_t *least) {
 static bool
 room_try_find(unsigned version, char dir[2 * ROOM_PATH_MAX], uint64_t *least) {
 	char text[ROOM_LINES_MAX];
-	const char *group = room_try_read_text("/proc/self/cgroup", text, sizeof(text))
+	const char *group = sys_read_text("/proc/self/cgroup", text, sizeof(text)) > 0
 	    ? room_group(text, room_versions[version].controller) : NULL;
 	if (group == NULL || strlen(group) >= ROOM_PATH_MAX) {
 		return false;
@@ -185,7 +186,8 @@ room_machine(void) {
 	char text[256];
 	int err = 0, saved = errno;
 	const char *key = "MemTotal:";
-	char *at = room_try_read_text("/proc/meminfo", text, sizeof(text)) ? strstr(text, key) : NULL;
+	sys_read_text("/proc/meminfo", text, sizeof(text));
+	char *at = strstr(text, key);
 	errno = saved;
 	if (at == NULL) {
 		return 0;

@@ -235,20 +235,29 @@ sys_read(int fd, void *buf, size_t size) {
 	return n;
 }
 
-/* fd: a descriptor, or -errno, which is then the result. */
+/* sys_read_text() of a descriptor, which it closes; fd may be -errno, which is then the result. */
 static ssize_t
-read_and_close(int fd, void *buf, size_t size) {
-	if (fd < 0) {
-		return fd;
+read_text(int fd, char *text, size_t size) {
+	ssize_t n = fd < 0 ? fd : sys_read(fd, text, size - 1);
+	text[n > 0 ? n : 0] = '\0';
+	if (fd >= 0) {
+		sys_close(fd);
 	}
-	ssize_t n = sys_read(fd, buf, size);
-	sys_close(fd);
 	return n;
 }
 
 ssize_t
-sys_read_file(const char *path, void *buf, size_t size) {
-	return read_and_close(sys_open(path, O_RDONLY, 0), buf, size);
+sys_read_text(const char *path, char *text, size_t size) {
+	return read_text(sys_open(path, O_RDONLY, 0), text, size);
+}
+
+bool
+sys_try_read_number(const char *path, uint64_t *number) {
+	char text[32];
+	int err;
+	sys_read_text(path, text, sizeof(text));
+	*number = fmt_parse_uint(text, NULL, 10, &err);
+	return err == 0;
 }
 
 /*
@@ -272,9 +281,8 @@ sys_open_own(const char *name) {
 void
 sys_read_statm(uint64_t fields[STATM_FIELDS]) {
 	char text[128], *at = text;
-	ssize_t n = read_and_close(sys_open_own("statm"), text, sizeof(text) - 1);
 	int err = 0;
-	text[n > 0 ? n : 0] = '\0';
+	read_text(sys_open_own("statm"), text, sizeof(text));
 	for (unsigned i = 0; i < STATM_FIELDS; i++) {
 		uint64_t pages = fmt_parse_uint(at, &at, 10, &err);
 		fields[i] = err == 0 ? pages * os_page_size : 0;
@@ -537,16 +545,6 @@ typedef struct {
 	char name[];
 } dirent_t;
 
-/* Reads entries of a directory: the number of their bytes, 0 at its end, or -errno. */
-static long
-dir_read(int fd, char *buf, size_t size) {
-	int saved = errno;
-	long n = sys_call(SYS_getdents64, fd, buf, size);
-	n = n < 0 ? -errno : n;
-	errno = saved;
-	return n;
-}
-
 int
 sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, const char *name),
     void *ctx) {
@@ -557,7 +555,7 @@ sys_dir_each(const char *path, char *buf, size_t size, int (*cb)(void *ctx, cons
 	}
 	long n = 0;
 	int err = 0;
-	while (err == 0 && (n = dir_read(fd, buf, size)) > 0) {
+	while (err == 0 && (n = COUNT_OF(sys_call(SYS_getdents64, fd, buf, size))) > 0) {
 		for (long at = 0; at < n && err == 0;) {
 			const dirent_t *d = (const void *)(buf + at);
 			at += d->reclen;

@@ -5,7 +5,7 @@
  * sys_is_readable(), messages of util/assert.c.) Calls that are not in it, such as ftruncate,
  * fallocate, ppoll and futex, are made directly. os/pages, os/thread and extent/dss use the table
  * itself, the rest of src/ the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX
- * times; sys_close() and the reads of sys_dir_each() do not) and report failure as an errno value;
+ * times; sys_close() does not) and report failure as an errno value;
  * those that return a number or a descriptor report it as -errno. All functions of this file
  * preserve errno. None of them allocates, takes a lock of the C library or is a cancellation point,
  * except where the comment of a function says so. They take no lock of ours; their state is the
@@ -120,10 +120,12 @@ int sys_open_own(const char *name);
 /* Returns the number of bytes read (0: end of file), or -errno. */
 ssize_t sys_read(int fd, void *buf, size_t size);
 /*
- * Opens a file of the kernel (in /proc, /sys), reads its beginning by one read and closes it.
- * Returns the number of bytes, or -errno. Adds no NUL.
+ * Opens a file of the kernel (in /proc, /sys), reads at most size - 1 bytes of its beginning by one
+ * read, closes it, and adds a NUL, also after a failure. Returns the number of bytes, or -errno.
  */
-ssize_t sys_read_file(const char *path, void *buf, size_t size);
+ssize_t sys_read_text(const char *path, char *text, size_t size);
+/* Reads the decimal number at the begin of such a file; false: none, and *number means nothing. */
+bool sys_try_read_number(const char *path, uint64_t *number);
 /*
  * Reads the file statm of /proc: memory of the process in bytes, also if its first thread has ended
  * (with thread-self: Linux 3.17 and later). A field that cannot be read is 0.

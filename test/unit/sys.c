@@ -92,8 +92,7 @@ put(const char *path, const char *text) {
 static void
 is_content(const char *path, const char *want, const char *what) {
 	char text[128] = "";
-	ssize_t n = sys_read_file(path, text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
+	sys_read_text(path, text, sizeof(text));
 	is_str(text, want, "%s", what);
 }
 
@@ -101,12 +100,22 @@ static void
 test_files(void) {
 	errno = 9;
 	is_int(sys_open("/nonexistent/x", O_RDONLY, 0), -ENOENT, "open: the error");
-	is_int(sys_read_file("/nonexistent/x", NULL, 0), -ENOENT, "read_file: the error");
+	char text[4] = "old";
+	uint64_t number;
+	is_int(sys_read_text("/nonexistent/x", text, sizeof(text)), -ENOENT, "read_text: the error");
+	is_str(text, "", "and an empty text");
+	ok(!sys_try_read_number("/nonexistent/x", &number), "no file, no number");
 	is_int(sys_read(-1, path_a, 1), -EBADF, "read: the error");
 	is_int(sys_close(-1), EBADF, "close: the error");
 	is_int(sys_unlink("/nonexistent/x"), ENOENT, "unlink: the error");
 	put(path_a, "hello");
 	is_content(path_a, "hello", "written and read");
+	is_int(sys_read_text(path_a, text, sizeof(text)), 3, "a text that is longer");
+	is_str(text, "hel", "is cut");
+	ok(!sys_try_read_number(path_a, &number), "a word is no number");
+	put(path_a, "42\n");
+	ok(sys_try_read_number(path_a, &number) && number == 42, "a number");
+	put(path_a, "hello");
 	int fd = sys_open(path_a, O_RDONLY, 0);
 	ok((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0, "opened close-on-exec");
 	struct stat st;

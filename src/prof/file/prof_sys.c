@@ -759,8 +759,7 @@ prof_sys_file_is_forbidden(uint64_t bytes) {
 uint64_t
 prof_sys_start_ticks(void) {
 	char text[1024];
-	ssize_t n = sys_read_file("/proc/self/stat", text, sizeof(text) - 1);
-	text[n > 0 ? n : 0] = '\0';
+	sys_read_text("/proc/self/stat", text, sizeof(text));
 	char *at = strrchr(text, ')'); /* the name before it may hold anything */
 	for (unsigned field = 2; field < 22 && at != NULL; field++) {
 		at = strchr(at + 1, ' ');
