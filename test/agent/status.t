@@ -529,6 +529,248 @@ for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
 done
+# /p/PID/metrics of a process whose answer has all figures, each another one, and of one whose answer has two of them.
+$CC -std=gnu11 -O1 -I"$SRC/src" -o fake "$SRC/test/jeprofctl/fake.c" || exit 1
+agent
+tell() {
+	mkfifo "go$2"
+	./fake told "$1" <"go$2" >/dev/null 2>&1 &
+	pid=$!
+	children="$children $pid"
+	eval "exec $2>go$2"
+	until_true is_target "$pid"
+}
+# The samples that are the same in each run.
+samples() { grep -v '^#' answer | grep -v '^jeprof_cgroup\|_start_time_\|_rss_bytes'; }
+tell 'state=paused
+allocated=18446744073709551605
+active=18446744073709551606
+metadata=18446744073709551607
+resident=18446744073709551608
+mapped=18446744073709551609
+retained=18446744073709551610
+sample_interval=18446744073709551611
+dumps=18446744073709551612
+suppressed=18446744073709551613
+dump_errors=18446744073709551614
+rejected=18446744073709551615' 8
+all=$pid
+tell 'state=idle
+rejected=0
+allocated=1' 9
+has_told() { get "/p/$1/metrics" && grep -q '^jeprof_allocated_bytes' answer; }
+until_true has_told "$pid"
+seen='jeprof_threads 1
+jeprof_session 0
+jeprof_box_held 0
+jeprof_state{state="idle"} 1
+jeprof_state{state="active"} 0
+jeprof_state{state="stopping"} 0
+jeprof_state{state="paused"} 0
+jeprof_state{state="sampling"} 0
+jeprof_state{state="switched_on"} 0'
+is "$(samples)" "jeprof_allocated_bytes 1
+jeprof_requests_rejected_total 0
+$seen" "metrics of a process that tells two figures"
+until_true has_told "$all"
+is "$(samples)" "jeprof_allocated_bytes 18446744073709551605
+jeprof_active_bytes 18446744073709551606
+jeprof_metadata_bytes 18446744073709551607
+jeprof_resident_bytes 18446744073709551608
+jeprof_mapped_bytes 18446744073709551609
+jeprof_retained_bytes 18446744073709551610
+jeprof_sample_interval_bytes 18446744073709551611
+jeprof_dumps_total 18446744073709551612
+jeprof_dumps_suppressed_total 18446744073709551613
+jeprof_dump_errors_total 18446744073709551614
+jeprof_requests_rejected_total 18446744073709551615
+$seen" "of one that tells all"
+# The form of /metrics, and that each metric is there: of a counter the samples end with _total, in the older format its name does, too.
+cat >form.py <<'PY'
+import re, sys
+text, source, is_open, is_all = open("answer").read(), open(sys.argv[1]).read(), "open" in sys.argv, "all" in sys.argv
+blocks, lines = {}, text.splitlines()
+assert text.endswith("\n") and (lines[-1] == "# EOF") == is_open, lines[-1]
+for line in lines[: -1 if is_open else None]:
+    word = line.split(" ")
+    if line.startswith("# HELP "):
+        name, help_of = word[2], line.split(" ", 3)[3]
+        assert name not in blocks and help_of.endswith("."), line
+        blocks[name] = {"kind": None, "unit": None, "samples": []}
+    elif line.startswith("# TYPE "):
+        assert word[2] == name and word[3] in ("counter", "gauge") and len(word) == 4, line
+        blocks[name]["kind"] = word[3]
+    elif line.startswith("# UNIT "):
+        assert is_open and word[2] == name and len(word) == 4, line
+        blocks[name]["unit"] = word[3]
+    else:
+        sample = re.fullmatch(r'(\w+)(?:\{(\w+="[^"]*"(?:,\w+="[^"]*")*)\})? -?[0-9.e+-]+', line)
+        assert sample and blocks[name]["kind"], line
+        end = "_total" if is_open and blocks[name]["kind"] == "counter" else ""
+        assert sample[1] == name + end, line
+        assert blocks[name]["kind"] == "gauge" or sample[1].endswith("_total"), line
+        blocks[name]["samples"].append(re.findall(r'(\w+)="([^"]*)"', sample[2] or ""))
+got = {n[: -6] if not is_open and b["kind"] == "counter" else n: b for n, b in blocks.items()}
+want = set(re.findall(r'"(jeprofd?_[a-z_]+)"', source)) - set(re.findall(r'"(jeprofd_push_[a-z_]+)"', source))
+if not is_all:
+    want = {n for n in want if n.startswith("jeprof_") and n != "jeprof_process_info"}
+assert set(got) == want, set(got) ^ want
+for name, b in got.items():
+    unit = name.split("_")[-1] if name.split("_")[-1] in ("bytes", "seconds") else None
+    assert b["unit"] == (unit if is_open else None), name
+    own, labels = name.startswith("jeprofd_"), [[k for k, _ in s] for s in b["samples"]]
+    assert b["samples"] or not own, name
+    first = ["pid", "comm", "service_name"] if is_all and not own else []
+    more = {"jeprof_state": ["state"], "jeprofd_dead": ["how"], "jeprofd_sessions_without_box": ["why"]}.get(name, [])
+    assert name == "jeprof_process_info" or all(k == first + more for k in labels), (name, labels)
+    assert len({tuple(s) for s in b["samples"]}) == len(b["samples"]), name
+if is_all:
+    words = lambda name: [s[-1][1] for s in got[name]["samples"]]
+    assert words("jeprofd_dead") == ["exit", "signal", "oom", "unknown"], words("jeprofd_dead")
+    assert words("jeprofd_sessions_without_box") == ["filter", "room", "refused"], words("jeprofd_sessions_without_box")
+PY
+# All labels of a target but those of its cgroup and build-id, and when it began: ticks behind boot.
+cat >target.py <<'PY'
+import json, os, pwd, sys, time
+pid, seconds = sys.argv[1], int([line.split()[1] for line in open("answer") if line.startswith("jeprof_start_time_seconds ")][0])
+labels = [t["labels"] for t in json.load(open("targets")) if t["labels"]["pid"] == pid][0]
+for key in "cgroup", "container_id", "unit", "service_name", "build_id":
+    labels.pop(key, None)
+assert labels == {
+    "pid": pid, "comm": "fake", "exe": os.path.realpath("fake"), "user": pwd.getpwuid(os.getuid()).pw_name,
+    "start_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), "__metrics_path__": "/p/%s/metrics" % pid,
+    "__profile_path_prefix__": "/p/" + pid, "__meta_jeprof_heap_path": "/p/%s/debug/pprof/heap" % pid,
+    "__meta_jeprof_allocs_path": "/p/%s/debug/pprof/allocs" % pid}, labels
+ticks = int(open("/proc/%s/stat" % pid).read().rsplit(")", 1)[1].split()[19])
+began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+assert abs(began - seconds) <= 2, (began, seconds)
+PY
+if command -v python3 >/dev/null; then
+	is_target "$all"
+	get "/p/$all/metrics"
+	runs "the labels of a target" python3 target.py "$all"
+	for kind in /metrics:all "/p/$all/metrics:one"; do
+		get "${kind%:*}"
+		runs "${kind%:*}, its form" python3 form.py "$SRC/bin/agent/metrics.c" text "${kind##*:}"
+		get "${kind%:*}" -H 'Accept: application/openmetrics-text; version=1.0.0'
+		runs "as OpenMetrics" python3 form.py "$SRC/bin/agent/metrics.c" open "${kind##*:}"
+	done
+else
+	skip "no python3"
+fi
+exec 8>&- 9>&-
+end_agent
+
+# Each argument at its bounds, where it may stand and where not; a process that is not there is 404 if all is well with them.
+agent --allow-control
+while IFS='|' read -r method path key code values; do
+	urls=
+	want=
+	for value in $values; do
+		urls="$urls $URL$path?$key=$(echo "$value" | tr -d \')"
+		want="$want$code "
+	done
+	# shellcheck disable=SC2086
+	is "$(curl -s -g --max-time 60 -X "$method" -w '%{http_code} ' $urls | grep -o '[0-9]* $\|^[0-9]* ' | tr -d '\n')" "$want" "$method $path?$key=: $code $values"
+done <<'ROWS'
+GET|/p/4194305/debug/pprof/heap|seconds|404|1 600 0600
+GET|/p/4194305/debug/pprof/heap|seconds|400|0 601 '' -1 1K 18446744073709551617
+GET|/p/4194305/debug/pprof/allocs|since|404|mark
+GET|/p/4194305/debug/pprof/allocs|since|400|'' marks mar
+GET|/p/4194305/debug/pprof/heap|raw|404|0 1 false true
+GET|/p/4194305/debug/pprof/heap|raw|400|'' 2 -1 tru
+GET|/p/4194305/debug/pprof/heap|debug|404|0 1
+GET|/p/4194305/debug/pprof/heap|debug|400|'' 2 -1
+GET|/p/4194305/debug/pprof/heap|gc|404|0 1
+GET|/p/4194305/debug/pprof/heap|gc|400|'' 2 -1
+GET|/p/4194305/debug/pprof/heap|ages|404|0 1
+GET|/p/4194305/debug/pprof/heap|ages|400|'' 2 -1
+GET|/p/4194305/debug/pprof/heap|rate|400|1 64K
+POST|/p/4194305/start|seconds|404|1 86400
+POST|/p/4194305/start|seconds|400|0 86401 '' 1m
+POST|/p/4194305/start|rate|404|1 1024G 1099511627776 1073741824k 1048576M 1g
+POST|/p/4194305/start|rate|400|0 0K 1025G 1099511627777 1073741825K 1048577M 17179869185G 1KB 1T K ''
+POST|/p/4194305/start|since|400|mark
+POST|/p/4194305/start|raw|400|1
+POST|/p/4194305/start|debug|400|1
+POST|/p/4194305/start|gc|400|1
+POST|/p/4194305/start|ages|400|1
+POST|/p/4194305/stop|rate|400|1
+POST|/p/4194305/mark|seconds|400|1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|raw|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|debug|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|gc|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|ages|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|seconds|400|1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|rate|400|1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|since|400|mark
+GET|/metrics|raw|400|1
+GET|/dead/|raw|400|1
+ROWS
+end_agent
+
+# Which connection a new one ends when there is no room: the one that has waited longest for a request, its first or a further one.
+cat >room.py <<'PY'
+import select, socket, sys
+host, port, pid, kinds = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+
+
+def ask(s, path, end=b"\r\n"):
+    s.sendall(b"GET %s HTTP/1.1\r\nHost: localhost\r\n" % path.encode() + end)
+
+
+def answer(s):
+    text = b""
+    while not text.endswith(b"\r\n\r\n"):
+        text += s.recv(1)
+    left = int(text.lower().split(b"content-length:")[1].split()[0])
+    while left > 0:
+        piece = s.recv(left)
+        text += piece
+        left -= len(piece)
+    return text
+
+
+def connect():
+    held.append(socket.create_connection((host, port), 60))
+    return held[-1]
+
+
+held = []
+own = connect()
+ask(own, "/targets")
+while b'"pid":"%s"' % pid.encode() not in answer(own):
+    ask(own, "/targets")
+for kind in kinds + ["answered"]:
+    if len(held) == len(kinds) + 1:  # no longer the oldest
+        ask(own, "/targets")
+        answer(own)
+    s = connect()
+    ask(s, "/p/%s/debug/pprof/heap?seconds=60" % pid if kind == "working" else "/", b"" if kind == "half" else b"\r\n")
+    if kind == "answered":
+        answer(s)
+ended = select.select(held, [], [], 60)[0]
+print(*[str(held.index(s) - 1) for s in ended])
+PY
+# room KINDS WANT NAME: the one of four, and of one that asks what runs, that the sixth ends, by its place
+room() {
+	agent --max-connections 5
+	# shellcheck disable=SC2086
+	is "$(python3 room.py $(echo "${URL#http://}" | tr : ' ') "$pid" $1)" "$2" "$3"
+	end_agent
+}
+LD_PRELOAD=$LIB ./work &
+pid=$!
+children="$children $pid"
+if command -v python3 >/dev/null; then
+	room "answered half half half" 0 "the oldest has had its answer"
+	room "half answered half half" 0 "the oldest has sent half a request"
+	room "working answered half half" 1 "one that is worked for stays"
+	room "working working half answered" 2 "and another one, too"
+	room "working working answered half" 2 "one that has had its answer does not"
+else
+	skip "no python3"
+fi
 # The values at the bounds of each option, in each unit, and those beside them. What follows a good one is refused.
 takes() {
 	option=$1
