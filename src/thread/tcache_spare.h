@@ -20,7 +20,7 @@
 
 /* Places for spares of a cache, a power of two; most records that it keeps without an object. */
 #define TCACHE_NSPARES 4
-#define TCACHE_NRECS 32
+#define TCACHE_NRECS 128
 /* Marks the record of a spare; it stands in req_size, where a sample has the requested size. */
 #define TCACHE_REC_IS_SPARE UINT64_MAX
 
