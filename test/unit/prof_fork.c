@@ -450,7 +450,7 @@ begin_anew(void) {
 	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = prof_tdata_next(td))
 		attached += atomic_load_b(&td->attached, MO_SEQ_CST);
 	must(attached <= 1, 6);
-	must(prof_mdump(prof_kind_manual, NULL) == 0, 7);
+	must(prof_mdump(prof_kind_manual, NULL, false, NULL) == 0, 7);
 	prof_dump_last_path(text, sizeof(text));
 	snprintf(want, sizeof(want), "/jeprof.%d.", (int)getpid());
 	must(strstr(text, want) != NULL && strstr(text, ".0.m0.heap") != NULL, 8);
@@ -472,19 +472,19 @@ dump_slowly(void) {
 
 static void
 dump_in_child(void) {
-	must(prof_mdump(prof_kind_manual, NULL) == 0, 1);
+	must(prof_mdump(prof_kind_manual, NULL, false, NULL) == 0, 1);
 }
 
 static void
 test_anew(void) {
 	static const struct amid a = {be_busy, begin_anew}, dump = {dump_slowly, dump_in_child};
 
-	is_int(prof_session_start("sample_interval:1,final:false", &why), 0, "a session");
+	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
 	sample();
-	is_int(prof_mdump(prof_kind_manual, NULL), 0, "a profile of the parent");
+	is_int(prof_mdump(prof_kind_manual, NULL, false, NULL), 0, "a profile of the parent");
 	is_int(fork_amid(&a) >> 8, 0, "a child has its own pid, names, counts and threads");
 	is_int(fork_amid(&dump), 0, "a fork while a profile is written: the child may write its own");
-	prof_session_stop(0);
+	prof_session_stop(0, NULL);
 }
 
 int
