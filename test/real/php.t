@@ -36,6 +36,14 @@ function work(int $n): string {
 }
 if (PHP_SAPI === 'cli') {
 	foreach (range(1, 20) as $n) echo work($n), "\n";
+} elseif ($_SERVER['REQUEST_URI'] === '/hold') {
+	// At any time the array of one round or two is there, so that each profile has something.
+	for ($n = 1; file_exists('busy'); $n++) {
+		$older = $newer ?? null;
+		$newer = array_map(fn($i) => str_repeat("row $i ", 100), range(1, 1000));
+		work(3);
+		file_put_contents('rounds', $n);
+	}
 } else {
 	echo $_SERVER['REQUEST_URI'] === '/ready' ? 'ready' : work((int)substr($_SERVER['REQUEST_URI'], 1));
 }
@@ -52,8 +60,12 @@ port=$(free_port)
 launch php env LD_PRELOAD="$COMPANION:$LIB" $php -S "127.0.0.1:$port" work.php
 served_by $pid curl -sf "http://127.0.0.1:$port/ready"
 ok $? "its built-in server answers" "$(tail -n 5 php.err)"
-while_busy curl -sf "http://127.0.0.1:$port/3"
+while_busy curl -sf "http://127.0.0.1:$port/hold"
 profile_begins $pid php
+# rounds_reach N: the request that goes on has done so many rounds
+rounds_reach() { [ "$(cat rounds 2>/dev/null)0" -ge "${1}0" ]; }
+before=$(cat rounds 2>/dev/null)
+until_true rounds_reach $((${before:-0} + 3))
 profile_goes_on $pid php
 profile_ends $pid php
 at_ease
