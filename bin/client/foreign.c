@@ -1,9 +1,9 @@
 /*
  * Finds out, of a process that does not use this library, which malloc it uses: another allocator
- * that is loaded, by file names in its memory map; or one linked into the program, which no
- * preloaded library replaces, by texts in the program's file and by an exported malloc. Also builds
- * the command line that would start it with this library. No locks, no state. Called by way.c,
- * mailbox.c and bin/ctl/session.c.
+ * that is loaded, by file names in its memory map, or preloaded in front of the library; or one
+ * linked into the program, which no preloaded library replaces, by texts in the program's file and
+ * by an exported malloc. Also builds the command line that would start it with this library. No
+ * locks, no state. Called by way.c, mailbox.c, bin/ctl/session.c and bin/ctl/status.c.
  */
 #include "client/target.h"
 
@@ -29,6 +29,7 @@ enum {
 	SYMBOLS_MOST = 16 << 20, /* bytes of a table of symbols, and of its strings */
 	SECTIONS_MOST = 4096,    /* sections of a program; in one with more no malloc is looked for */
 	LINE_MOST = 1000,        /* bytes of a process's command line that are shown */
+	ENVIRONMENT_MOST = 1 << 14, /* bytes of its environment in which LD_PRELOAD is looked for */
 };
 
 /* ---- loaded ---- */
@@ -43,6 +44,17 @@ static const struct {
     {"libtbbmalloc", "TBB malloc"},
     {"libasan", "AddressSanitizer's malloc"}};
 
+/* The name of the known allocator that has a library with this file name; NULL: none. */
+static const char *
+library_name(const char *file) {
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+		if (strncmp(file, libraries[i].file, strlen(libraries[i].file)) == 0) {
+			return libraries[i].name;
+		}
+	}
+	return NULL;
+}
+
 const char *
 client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	char path[64], *line = NULL;
@@ -52,12 +64,11 @@ client_loaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	FILE *maps = fopen(path, "re");
 	while (maps != NULL && found == NULL && getline(&line, &room, maps) > 0) {
 		line[strcspn(line, "\n")] = '\0';
-		char *file = strchr(line, '/'), *base = strrchr(line, '/');
-		for (size_t i = 0; file != NULL && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
-			if (strncmp(base + 1, libraries[i].file, strlen(libraries[i].file)) == 0) {
-				snprintf(buf, size, "%s, %s", libraries[i].name, file);
-				found = buf;
-			}
+		char *file = strchr(line, '/');
+		const char *name = file != NULL ? library_name(strrchr(line, '/') + 1) : NULL;
+		if (name != NULL) {
+			snprintf(buf, size, "%s, %s", name, file);
+			found = buf;
 		}
 	}
 	free(line);
@@ -180,6 +191,48 @@ client_linked_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	return buf;
 }
 
+/* ---- preloaded in front ---- */
+
+/* Whether the file at a path below the root of the process has a malloc and is not our library. */
+static bool
+is_other_library(const jeprof_target_t *t, const char *path) {
+	char below[CLIENT_PATH];
+	snprintf(below, sizeof(below), "/proc/%d/root%s", t->task, path);
+	int fd = open(below, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0) {
+		return false;
+	}
+	bool is_other = (find_marks(fd) & 1) == 0 && has_malloc(fd);
+	close(fd);
+	return is_other;
+}
+
+/*
+ * The known allocator whose path stands in front of this library's in LD_PRELOAD, so that its
+ * malloc is used, in buf; NULL: none. Names without a directory are passed over.
+ */
+static const char *
+preloaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
+	static const char key[] = "LD_PRELOAD=";
+	char text[ENVIRONMENT_MOST];
+	ssize_t length = client_read_proc(t->task, "environ", text, sizeof(text));
+	const char *list = "";
+	for (char *word = text; length > 0 && word < text + length; word += strlen(word) + 1) {
+		list = strncmp(word, key, sizeof(key) - 1) == 0 ? word + sizeof(key) - 1 : list;
+	}
+	for (size_t n; *(list += strspn(list, ": ")) != '\0'; list += n) {
+		char path[PATH_MAX];
+		n = strcspn(list, ": ");
+		snprintf(path, sizeof(path), "%.*s", n < sizeof(path) ? (int)n : 0, list);
+		const char *name = *path == '/' ? library_name(strrchr(path, '/') + 1) : NULL;
+		if (name != NULL) {
+			snprintf(buf, size, "%s (%s), which is preloaded in front of it", name, path);
+			return is_other_library(t, path) ? buf : NULL;
+		}
+	}
+	return NULL;
+}
+
 /* ---- the command line that starts it with this library ---- */
 
 /* Path of the library: beside this program (../lib), else in LIBRARY_DIR. */
@@ -240,7 +293,8 @@ client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
 int
 jeprof_check_allocator(jeprof_target_t *t) {
 	char whose[PATH_MAX + 128];
-	if (client_linked_allocator(t, whose, sizeof(whose)) == NULL) {
+	if (client_linked_allocator(t, whose, sizeof(whose)) == NULL
+	    && preloaded_allocator(t, whose, sizeof(whose)) == NULL) {
 		return 0;
 	}
 	return client_fail(t, ENXIO,

@@ -151,8 +151,12 @@ status_idle(jeprof_target_t *p) {
 	    halted != NULL ? "halted=" : "", halted != NULL ? halted : "", halted != NULL ? "\n" : "",
 	    p->head.library_version);
 	put_process(p, text);
-	hint("%d %s %s: its heap figures are not known\n", p->pid, p->name,
-	    halted != NULL ? "cannot run" : "allocates nothing just now");
+	if (halted == NULL && jeprof_check_allocator(p) != 0) {
+		talk("%s", p->why);
+	} else {
+		hint("%d %s %s: its heap figures are not known\n", p->pid, p->name,
+		    halted != NULL ? "cannot run" : "allocates nothing just now");
+	}
 	bool has_tables = !is_idle || p->head.session_id != 0;
 	if (has_tables && (p->way == jeprof_way_memory || p->way == jeprof_way_calls)) {
 		hint("next: jeprofctl status %d --outside\n", p->pid);

@@ -26,7 +26,8 @@ sub Doctor::process {
 	Doctor::find('ok', 'process', sprintf '%s %s, uid %s, %s', $pid, $facts->{name}, $facts->{uid},
 		readlink("$facts->{dir}/exe") // 'its program may not be seen');
 	surroundings($pid, $facts);
-	$code == 0 ? answered($pid, $status, $facts) : refused($pid, $code, $text);
+	my $is_used = $text !~ /does not use it: its malloc/; # status tells an idle one all the same
+	$code == 0 && $is_used ? answered($pid, $status, $facts) : refused($pid, $code, $text);
 	environment($pid, $facts, $status);
 	the_file($pid, $facts);
 	return 0;

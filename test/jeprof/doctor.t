@@ -178,6 +178,22 @@ case_is('no such process', {}, [4194304], 5, qr/^problem  process    no process 
 case_is('no such name', {}, ['no-such-name-here'], 5, qr/no process is called/, qr/ list$/);
 case_is('a plain process', {}, [$plain], 1, qr/^problem  allocator  does not run the library/m,
 	qr/^LD_PRELOAD=\S+libjemalloc\S+ \Q$app\E 900$/);
+{
+	spew("$dir/front.c", <<'C');
+#include <stddef.h>
+#include <string.h>
+static char room[1 << 28] __attribute__((aligned(16))); /* for minutes of the program */
+static size_t used;
+void *malloc(size_t n) { void *p = room + used; used += (n + 31) & ~15ul; return used <= sizeof(room) ? p : NULL; }
+void free(void *p) { (void)p; }
+void *calloc(size_t n, size_t m) { return malloc(n * m); }
+void *realloc(void *p, size_t n) { void *q = malloc(n); return p != NULL && q != NULL ? memcpy(q, p, n) : q; }
+C
+	system('gcc', '-O1', '-w', '-fno-builtin', '-fPIC', '-shared', '-o', "$dir/libtcmalloc.so.4", "$dir/front.c") == 0 or die 'gcc';
+	my $behind = started({ LD_PRELOAD => "$dir/libtcmalloc.so.4:$library" }, $app, 900);
+	case_is('another allocator in front of the library', {}, [$behind], 1,
+		qr/^problem  allocator  has the library loaded, but does not use it: its malloc is that of tcmalloc \(\Q$dir\E\/libtcmalloc\.so\.4\), which is preloaded in front of it$/m, qr/./);
+}
 my $pid = $idle;
 case_is('no session', {}, [$pid], 3, qr/^warn     profiler   no session: nothing is sampled$/m,
 	qr/ start $pid$/);

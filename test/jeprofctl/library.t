@@ -413,6 +413,21 @@ gives 5 "a program on another allocator"
 has "$err" "another allocator (tcmalloc, $W/libtcmalloc.so.4); this would start it on ours: LD_PRELOAD=/" "is named as such"
 has "$err" "libjemalloc.so.2 $W/$NAME quiet" "with the line that restarts it"
 end
+for order in "$W/libtcmalloc.so.4:$LIB" "$W/none.so:$W/libtcmalloc.so.4:$LIB"; do
+	LAUNCH="env LD_PRELOAD=$order"
+	fake quiet
+	ctl start "$pid" --wait 300ms
+	gives 5 "another allocator is preloaded in front of the library"
+	has "$err" "has the library loaded, but does not use it: its malloc is that of tcmalloc ($W/libtcmalloc.so.4), which is preloaded in front of it" "is named"
+	ctl status "$pid" --wait 300ms
+	has "$err" "its malloc is that of tcmalloc" "the status says so too"
+	end
+done
+LAUNCH="env LD_PRELOAD=$LIB:$W/libtcmalloc.so.4"
+fake busy
+ctl start "$pid"
+gives 0 "behind it: the library is used"
+end
 LAUNCH="env LD_PRELOAD=$LIB"
 
 fake busy no-clone
