@@ -1,9 +1,9 @@
 /*
  * Walks the tree of mallctl: translates names and MIBs into leaves and carries out calls on them.
  * Invariant: the rules that leaves share are kept here: lengths, NULL arguments, access, conditions
- * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_RAW check lengths
- * themselves. List items (opt.*) need neither gate, lock nor conditions. What a row of the tree
- * must keep is checked by the test ctl. The walk takes no lock and does not enter the gate. Lock:
+ * of the build, the fork gate and the lock of the snapshot. Only leaves of CTL_NODE_RAW check
+ * lengths themselves. List items (opt.*) need neither gate, lock nor conditions. What a row of the
+ * tree must keep is checked by the test ctl. The walk takes no lock and is outside the gate. Lock:
  * snapshot_mutex (ctl_snapshot.h) is held during calls of leaves flagged CTL_LOCKED and while
  * fields are read. Called in any thread by jemalloc.c (ctl_byname, ctl_nametomib, ctl_bymib) and
  * stats.c (ctl_byname), and in a forked child by jemalloc_fork.c (ctl_postfork_child).
@@ -349,7 +349,15 @@ call_leaf_checked(const ctl_node_t *leaf, const ctl_call_t *call) {
 	case CTL_ACT:
 		return leaf->set(call, NULL);
 	case CTL_RAW:
-		return leaf->get(call, NULL);
+		if (leaf->size == 0) {
+			return leaf->get(call, NULL);
+		}
+		if (!ctl_has_room(call, leaf->size) || call->newp == NULL
+		    || call->newlen != ctl_node_arg(leaf)) {
+			return EINVAL;
+		}
+		err = leaf->get(call, &value);
+		return err != 0 ? err : ctl_reply(call, &value, leaf->size);
 	}
 	assert_not_reached();
 	return ENOENT;

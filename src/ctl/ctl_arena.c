@@ -478,13 +478,8 @@ ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
+ask_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	const void *ptr;
-	if (!ctl_has_room(call, sizeof(unsigned)) || call->newp == NULL
-	    || call->newlen != sizeof(ptr)) {
-		return EINVAL;
-	}
 	memcpy(&ptr, call->newp, sizeof(ptr));
 	uint64_t elem = emap_elem_any(ptr);
 	if (elem == 0 || elem_state(elem) != extent_state_active) {
@@ -497,8 +492,8 @@ raw_lookup(const ctl_call_t *call, ctl_value_t *out) {
 	 * object of a small class lies in a hidden arena; the answer is the arena whose statistics
 	 * include that one: arena 0 for all automatic arenas.
 	 */
-	unsigned ind = arena_ind_visible(elem_edata(elem)->arena_ind);
-	return ctl_reply(call, &ind, sizeof(ind));
+	out->u = arena_ind_visible(elem_edata(elem)->arena_ind);
+	return 0;
 }
 
 static const ctl_node_t arenas_nodes[] = {
@@ -512,7 +507,7 @@ static const ctl_node_t arenas_nodes[] = {
 	    "makes an arena and gives its index; newp may hold an extent_hooks_t *, where its pages "
 	    "come from. EINVAL: no room for the index, or hooks without alloc; EAGAIN: no memory or no "
 	    "free index"),
-	CTL_NODE_RAW("lookup", raw_lookup, 0, "unsigned, rw",
+	CTL_NODE_ASK("lookup", ask_lookup, void *, unsigned, 0, "unsigned, rw",
 	    "the index of the arena that the pointer in newp was allocated from; 0 for a sampled "
 	    "object of a small class, whichever automatic arena it is of. EINVAL: memory of no "
 	    "arena, or unused pages of one, or an allocation that was made while another thread "

@@ -2,7 +2,7 @@
  * The directory experimental.*: utilisation of extents, batch allocation, hooks, recent samples,
  * the address of an arena's page count; and the node of arenas_create_ext (ctl_arena.c).
  * Structs that the user passes are copied in and out, because they need not be aligned. Leaves of
- * access CTL_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
+ * CTL_NODE_RAW check lengths themselves. The only lock that is taken here is a bin's, for its
  * counters; what is called takes its own. Called by ctl.c through the tree of nodes: leaves inside
  * the gate unless they are flagged CTL_OUTSIDE; has_arena() outside, before the gate is entered.
  */
@@ -98,16 +98,12 @@ util_of(const void *ptr, extent_util_t *u, bool with_bin) {
 }
 
 static int
-raw_query(const ctl_call_t *call, ctl_value_t *out) {
+ask_query(const ctl_call_t *call, ctl_value_t *out) {
 	const void *ptr;
-	extent_util_t util;
-	(void)out;
-	if (!ctl_has_room(call, sizeof(util)) || call->newp == NULL || call->newlen != sizeof(ptr)) {
-		return EINVAL;
-	}
+	static_assert(sizeof(extent_util_t) <= sizeof(*out), "an answer is one value");
 	memcpy(&ptr, call->newp, sizeof(ptr));
-	util_of(ptr, &util, true);
-	return ctl_reply(call, &util, sizeof(util));
+	util_of(ptr, (extent_util_t *)out, true);
+	return 0;
 }
 
 static int
@@ -159,14 +155,9 @@ typedef struct {
 
 /* Stops at the first object that there is no memory for; none is filled in if ptrs is NULL. */
 static int
-raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
+ask_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	batch_alloc_packet_t packet;
 	size_t filled = 0;
-	(void)out;
-	if (!ctl_has_room(call, sizeof(filled)) || call->newp == NULL
-	    || call->newlen != sizeof(packet)) {
-		return EINVAL;
-	}
 	memcpy(&packet, call->newp, sizeof(packet));
 	CALL_LOG(batch_alloc, call_entry, "ptrs: %p, num: %zu, size: %zu, flags: %d",
 	    (void *)packet.ptrs, packet.num, packet.size, packet.flags);
@@ -183,7 +174,8 @@ raw_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 	}
 	assert(filled <= packet.num);
 	CALL_LOG(batch_alloc, call_exit, "result: %zu", filled);
-	return ctl_reply(call, &filled, sizeof(filled));
+	out->z = filled;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ hooks */
@@ -228,17 +220,13 @@ set_thread_event(const ctl_call_t *call, const ctl_value_t *in) {
 }
 
 static int
-raw_hook_install(const ctl_call_t *call, ctl_value_t *out) {
+ask_hook_install(const ctl_call_t *call, ctl_value_t *out) {
 	alloc_hooks_t hooks;
-	void *handle;
-	(void)out;
-	if (!ctl_has_room(call, sizeof(handle)) || call->newp == NULL
-	    || call->newlen != sizeof(hooks)) {
-		return EINVAL;
-	}
+	void *handle = NULL;
 	memcpy(&hooks, call->newp, sizeof(hooks));
 	int err = alloc_hook_install(&hooks, &handle);
-	return err != 0 ? err : ctl_reply(call, &handle, sizeof(handle));
+	out->p = handle;
+	return err;
 }
 
 static int
@@ -266,7 +254,7 @@ set_recent_dump(const ctl_call_t *call, const ctl_value_t *in) {
 /* ------------------------------------------------------------------ directories */
 
 static const ctl_node_t utilization_nodes[] = {
-	CTL_NODE_RAW("query", raw_query, 0, "a struct, rw",
+	CTL_NODE_ASK("query", ask_query, void *, extent_util_t, 0, "a struct, rw",
 	    "of the extent (a slab, or a large object) with the pointer in newp: {void *current "
 	    "slab of its bin; size_t free objects, objects and bytes of the extent; free objects and "
 	    "objects in all slabs of its bin}. A bin is a class in an arena, or one shard of it "
@@ -288,7 +276,7 @@ static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 	CTL_NODE_RAW(n, raw_prof_hook, CTL_IF_PROF | CTL_ARG(which), "pointer to function, rw", says)
 
 static const ctl_node_t hooks_nodes[] = {
-	CTL_NODE_RAW("install", raw_hook_install, 0, "void *, rw",
+	CTL_NODE_ASK("install", ask_hook_install, alloc_hooks_t, void *, 0, "void *, rw",
 	    "takes in newp {void (*alloc)(void *extra, unsigned how, void *p, uintptr_t result, const "
 	    "uintptr_t *args); void (*dalloc)(void *extra, unsigned how, void *p, const uintptr_t "
 	    "*args); void (*expand)(void *extra, unsigned how, void *p, size_t old_usable, size_t "
@@ -343,7 +331,8 @@ static const ctl_node_t experimental_nodes[] = {
 	CTL_NODE_NUMBERED("arenas", arena_proto, has_arena),
 	CTL_NODE_DIR("hooks", hooks_nodes),
 	CTL_NODE_DIR("prof_recent", recent_nodes),
-	CTL_NODE_RAW("batch_alloc", raw_batch_alloc, CTL_OUTSIDE, "size_t, rw",
+	CTL_NODE_ASK("batch_alloc", ask_batch_alloc, batch_alloc_packet_t, size_t, CTL_OUTSIDE,
+	    "size_t, rw",
 	    "takes in newp {void **ptrs; size_t n; size_t size; int flags}: fills ptrs with n "
 	    "allocations by mallocx, oldp gets how many it became. EINVAL: wrong lengths"),
 	CTL_NODE_RAW("arenas_create_ext", ctl_arenas_create_ext, 0, "unsigned, rw",

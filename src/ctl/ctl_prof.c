@@ -255,16 +255,10 @@ static const ctl_node_t stats_nodes[] = {
 
 /* The text in newp becomes a number. */
 static int
-raw_label_id(const ctl_call_t *call, ctl_value_t *out) {
+ask_label_id(const ctl_call_t *call, ctl_value_t *out) {
 	const char *text;
-	uint32_t id;
-	(void)out;
-	if (call->newp == NULL || call->newlen != sizeof(text) || !ctl_has_room(call, sizeof(id))) {
-		return EINVAL;
-	}
 	memcpy(&text, call->newp, sizeof(text));
-	int err = prof_label_intern(text, &id);
-	return err != 0 ? err : ctl_reply(call, &id, sizeof(id));
+	return prof_label_intern(text, &out->u32);
 }
 
 /* ------------------------------------------------------------------ directory */
@@ -323,8 +317,8 @@ static const ctl_node_t prof_nodes[] = {
 	CTL_NODE_RAW("log_stop", raw_log_stop, BOOTED | CTL_OUTSIDE, "nothing, --",
 	    "ends the log and writes it as JSON. EFAULT: it does not run, or the file cannot be "
 	    "written"),
-	CTL_NODE_RAW("label_id", raw_label_id, PROF, "const char * in, uint32_t out",
-	    NODE_EXPERIMENTAL
+	CTL_NODE_ASK("label_id", ask_label_id, const char *, uint32_t, PROF,
+	    "const char * in, uint32_t out", NODE_EXPERIMENTAL
 	    "the number of a label, for the word at thread.prof.labelp; a new one if the text has "
 	    "none yet, and 0 for an empty one. Errors as of thread.prof.label; EINVAL also without "
 	    "newp or oldp"),

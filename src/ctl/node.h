@@ -4,10 +4,10 @@
  * all alike, or a leaf. A directory of statistics also has a field list, whose entries are further
  * leaves that read members of one struct. All checks that leaves share (access, sizes, NULL,
  * conditions of the build) are made in ctl.c from the data here; get and set functions, but those
- * of CTL_RAW, only see values of the right size. If a function of another module returns the value
- * of a leaf, and another sets it, the row names these functions, and ctl/ needs no code for the
- * leaf (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state and no lock.
- * Used by the files of ctl/, by stats.c and, for the texts, by doc/manual.c.
+ * of CTL_NODE_RAW, only see values of the right size. If a function of another module returns the
+ * value of a leaf, and another sets it, the row names these functions, and ctl/ needs no code for
+ * the leaf (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state and no
+ * lock. Used by the files of ctl/, by stats.c and, for the texts, by doc/manual.c.
  */
 #ifndef CTL_NODE_H
 #define CTL_NODE_H
@@ -56,7 +56,7 @@ typedef enum {
 	CTL_W = 2,
 	CTL_RW = 3,
 	CTL_ACT = 4, /* the call has an effect, but no value */
-	CTL_RAW = 5  /* get() examines the arguments, and returns values by ctl_reply() */
+	CTL_RAW = 5  /* get() reads newp, and examines the arguments unless the leaf has a size */
 } ctl_access_t;
 
 /* Flags of a leaf or directory. */
@@ -101,8 +101,9 @@ typedef struct {
 } ctl_call_t;
 
 /*
- * Reads a leaf. Returns 0 or an errno value; *out is zeroed before the call. For CTL_RAW out is
- * NULL, and the function replies by ctl_reply().
+ * Reads a leaf. Returns 0 or an errno value; *out is zeroed before the call. For CTL_RAW without a
+ * size (CTL_NODE_RAW) out is NULL, and the function replies by ctl_reply(); with one (CTL_NODE_ASK)
+ * it sets *out, which is not zeroed.
  */
 typedef int ctl_get_fn_t(const ctl_call_t *call, ctl_value_t *out);
 /*
@@ -237,6 +238,14 @@ typedef struct ctl_node_s {
 	    MANUAL(text, says)}
 #define CTL_NODE_RAW(n, g, fl, what, says) \
 	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .get = (g), .flags = (fl), \
+	    MANUAL(takes, what) MANUAL(text, says)}
+/*
+ * The same for a question of type `in` with an answer of type `out`: get() is called only if the
+ * caller gives the one in newp and has room for the other, else the result is EINVAL.
+ */
+#define CTL_NODE_ASK(n, g, in, out, fl, what, says) \
+	{.name = n, .kind = CTL_LEAF, .type = CTL_NONE, .access = CTL_RAW, .size = sizeof(out), \
+	    .get = (g), .flags = CTL_ARG(sizeof(in)) | (fl), \
 	    MANUAL(takes, what) MANUAL(text, says)}
 
 /* The ctl_type_t of a type as rows name it: a C type, string (const char *) or boolean. */

@@ -159,7 +159,7 @@ EOC
 	edit('src/prof/file/prof_sys.c', qr/^\t\[prof_kind_box\]/m,
 		"\t[prof_kind_recipe] = {'q', \"recipe\"},\n");
 	edit('src/prof/file/prof_keep.c', qr/^\tcase prof_kind_timer:/m, "\tcase prof_kind_recipe:\n");
-	edit('src/prof/trigger/prof_auto.h', qr/^\/\*\n \* Like prof_mdump\(\)/m,
+	edit('src/prof/trigger/prof_auto.h', qr/^int prof_mdump\(/m,
 		"int prof_recipe_dump(void);\nuint64_t prof_recipes(void);\n");
 	edit('src/prof/trigger/prof_auto.c', qr/^void\nprof_final_dump\(/m, <<'EOC');
 static uint64_t recipes;

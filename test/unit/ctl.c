@@ -118,9 +118,17 @@ check_leaf(const path_t *p, const ctl_node_t *leaf) {
 		    && is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, v, 8))
 		    && is_refusal(ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 1)), p, "arguments");
 		break;
-	case CTL_RAW:
-		ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 0);
+	case CTL_RAW: {
+		int err = ctl_bymib(p->mib, p->depth, NULL, NULL, NULL, 0);
+		size_t answer = leaf->size, question = ctl_node_arg(leaf);
+		expect(answer == 0 || is_refusal(err), p, "no question");
+		expect(answer == 0 || is_refusal(ctl_bymib(p->mib, p->depth, v, &answer, v, question + 1)),
+		    p, "a longer question");
+		answer = leaf->size + 1;
+		expect(leaf->size == 0 || is_refusal(ctl_bymib(p->mib, p->depth, v, &answer, v, question)),
+		    p, "more room than the answer needs");
 		break;
+	}
 	}
 }
 
@@ -196,8 +204,8 @@ is_leaf_sound(const ctl_node_t *leaf) {
 	good = good && ((leaf->flags & CTL_DIRECT) == 0 || ((leaf->access & ~CTL_RW) == 0
 	    && (leaf->flags & CTL_NULL_NEW) == 0));
 	good = good && leaf->type < CTL_NTYPES && (leaf->type != CTL_NONE) == has_value
-	    && (leaf->type == CTL_BYTES) == (leaf->size != 0);
-	good = good && (leaf->type == CTL_BYTES ? leaf->size : ctl_type_size((ctl_type_t)leaf->type))
+	    && (leaf->access == CTL_RAW || (leaf->type == CTL_BYTES) == (leaf->size != 0));
+	good = good && (leaf->size != 0 ? leaf->size : ctl_type_size((ctl_type_t)leaf->type))
 	    <= sizeof(ctl_value_t);
 	good = good && leaf->nchildren == 0 && leaf->nfields == 0;
 	/* The lock of the snapshot is only taken inside the gate. */
