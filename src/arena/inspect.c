@@ -101,8 +101,7 @@ arena_metadata_resident(arena_t *a) {
 
 size_t
 arena_resident(arena_t *a) {
-	size_t pages = pac_nactive(&a->pac) + pac_ndirty(&a->pac)
-	    + pac_hpa_nidle(&a->pac);
+	size_t pages = pac_nactive(&a->pac) + pac_nidle(&a->pac);
 	pages -= min_zu(holes_npages(a), pages);
 	return arena_metadata_resident(a) + (pages << LG_PAGE);
 }

@@ -5,8 +5,7 @@
  * that is touched and not in use is dirty. The descriptor lies outside of the slab. Invariant:
  * the counts and the longest free run agree with the bitmaps, and a page in use counts as touched.
  * The lock of its shard (hpa/hpa.h) protects a slab; the words of the page map that lead to it are
- * atomic. Called by
- * hpa.c; hslab_of() also by pac_hpa.c.
+ * atomic. Called by hpa.c; hslab_of() also by pac_hpa.c.
  */
 #ifndef HPA_HSLAB_H
 #define HPA_HSLAB_H

@@ -393,6 +393,13 @@ cache_end_refusal(tcache_t *tc) {
 	tc->is_refused = false;
 }
 
+/* Ends that the cache counts in the budget. */
+static void
+cache_leave_budget(tcache_t *tc) {
+	tcache_budget_change(tc->granted, 0);
+	cache_end_refusal(tc);
+}
+
 bool
 tcache_has_part(const tcache_t *tc) {
 	return tc->granted != 0 || tc->is_waiting;
@@ -564,8 +571,7 @@ tcache_take_over(tcache_t *tc) {
 		c->n_taken = (uint16_t)n;
 		bytes += n * slot_size(s);
 	}
-	tcache_budget_change(tc->granted, 0);
-	cache_end_refusal(tc);
+	cache_leave_budget(tc);
 	atomic_store_zu(&tc->taken, bytes, MO_RELEASE);
 	return bytes;
 }
@@ -1114,8 +1120,7 @@ tcache_delete(tsd_t *tsd, tcache_t *tc) {
 		tsd->n_cache_ends++;
 	}
 	tcache_flush(tsd, tc);
-	tcache_budget_change(tc->granted, 0);
-	cache_end_refusal(tc);
+	cache_leave_budget(tc);
 	tcache_rebind(tc, NULL);
 	for (unsigned s = 1; s < tc->nslots; s++) {
 		meta_free(tc->cold[s].slots, tc->cold[s].nslots * sizeof(void *));

@@ -2,9 +2,9 @@
  * The budget of grants: bytes by which the bins of all thread caches together may exceed their
  * limits (grants, tcache.h).
  *
- * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
- * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
- * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
+ * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the system,
+ * at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of the room
+ * below limits of memory (os/room.h). The part of a cache is the budget divided by the
  * number of caches that have grants or wait for a first one. A cache waits from the request that
  * got no grant until its next heartbeat. No cache grows beyond an eighth (1 / TCACHE_BUDGET_EACH)
  * of the budget, or TCACHE_BUDGET_LEAST if that is more, because memory that one cache holds serves
@@ -15,8 +15,8 @@
  * memory, or when the process comes near a limit of memory; the parts also when a cache asks for
  * its first grant. If less than one part is left then, a cache that has more than 1.25 parts (more
  * than its part, while a cache waits) gives some back at its upkeep, even if it uses them
- * (tcache_budget_is_exceeded). The cache of an idle thread has no
- * upkeep; other threads take it over at their heartbeats (claim.h), which ends its grants.
+ * (tcache_budget_is_exceeded). The cache of an idle thread has no upkeep; other threads take it
+ * over at their heartbeats (claim.h), which ends its grants.
  *
  * No lock: the sum and the number of caches are atomic words, written when the grants of a cache
  * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
