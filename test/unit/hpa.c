@@ -629,6 +629,7 @@ child_sec(void) {
 	opt_hpa_sec_nshards = 2;
 	opt_hpa_sec_max_bytes = 4 * PAGE;
 	opt_hpa_sec_batch_fill_extra = 3;
+	opt_hpa_slab_max_alloc = 2 * opt_hpa_sec_max_alloc;
 	is_uint(take_pages(pac, e, 1), 3 * PAGE, "a miss brings three more");
 	is_uint(take_pages(pac, e + 1, 11), 0, "which serve others");
 	hpa_sec_stats_t s = sec_stats(pac);
