@@ -5,6 +5,8 @@
 #include "core.h"
 
 #include "extent/ahead.h"
+#include "extent/join.h"
+#include "extent/pac_hot.h"
 #include "extent/pac_hpa.h"
 #include "extent/pac_life.h"
 #include "extent/pac_relieve.h"
@@ -1125,6 +1127,64 @@ can_read(const char *addr) {
 	return can;
 }
 
+static edata_t *
+serve_plain(void) {
+	return pac_alloc(pac, 64 * PAGE, PAGE, false);
+}
+
+static edata_t *
+serve_roomy(void) {
+	return pac_alloc_new(pac, 64 * PAGE, 16 * PAGE, PAGE);
+}
+
+static edata_t *
+serve_guarded(void) {
+	return pac_alloc_guarded(pac, 64 * PAGE, PAGE, false);
+}
+
+static edata_t *
+serve_longer(void) {
+	edata_t *e = pac_alloc(pac, PAGE, PAGE, false);
+	return pac_expand(pac, e, 64 * PAGE, false) == 0 ? e : NULL;
+}
+
+/* A dirty part and the retained one behind it. */
+static edata_t *
+serve_joined(void) {
+	edata_t *front = pac_alloc(pac, JOIN_MIN, PAGE, false);
+	char *addr = front->addr;
+	pac_dalloc(pac, front);
+	pac_hot_flush(pac);
+	edata_t *e = pac_alloc(pac, JOIN_MIN + 64 * PAGE, PAGE, false);
+	return e->addr == addr ? e : NULL;
+}
+
+/* Whatever takes address space that was kept without pages makes all of it memory again. */
+static void
+test_strict_ways(void) {
+	static const struct {
+		const char *name;
+		edata_t *(*serve)(void);
+	} ways[] = {{"a request", serve_plain}, {"one with room behind it", serve_roomy},
+	    {"one with guards", serve_guarded}, {"growth in place", serve_longer},
+	    {"a join", serve_joined}};
+	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
+		start(-1, -1);
+		edata_t *e = pac_alloc(pac, 4 * JOIN_MIN, PAGE, false);
+		char *from = e->addr, *end = edata_end(e);
+		pac_dalloc(pac, e);
+		pac_purge(pac, clock_ns, true);
+		bool was_kept = !can_read(from) && !can_read(end - 1);
+		e = ways[i].serve();
+		bool can = e != NULL && e->is_committed && e->addr >= from && edata_end(e) <= end;
+		for (size_t at = 0; can && at < e->size; at += PAGE) {
+			can = can_read(e->addr + at);
+		}
+		ok(was_kept && can, "%s has all its pages", ways[i].name);
+		pac_dalloc(pac, e);
+	}
+}
+
 /* What is kept of the address space is not counted there, and is whole when it serves again. */
 static int
 child_strict(void) {
@@ -1142,6 +1202,7 @@ child_strict(void) {
 	e = pac_alloc(pac, 5 * PAGE, PAGE, true);
 	ok(e->is_committed && is_filled(e->addr, 0, 5 * PAGE), "committed when they serve again");
 	pac_dalloc(pac, e);
+	test_strict_ways();
 	test_random_steps(true);
 	test_random_steps(false);
 	return done_testing();
