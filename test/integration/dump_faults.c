@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -62,15 +63,16 @@ is_whole(const char *path) {
 	return h.good && h.has_maps && h.live_bytes > 0;
 }
 
+/* The whole text: errno, path, and the bytes that had been written. */
 static bool
-last_error_is(const char *word, const char *path) {
+last_error_is(const char *word, const char *path, unsigned written) {
 	char want[300];
 	const char *e = ctl_str("prof.last_error");
 
-	snprintf(want, sizeof(want), "%s %s ", word, path);
-	if (e == NULL || strncmp(e, want, strlen(want)) != 0)
+	snprintf(want, sizeof(want), "%s %s %u", word, path, written);
+	if (e == NULL || strcmp(e, want) != 0)
 		diag("prof.last_error: \"%s\"", e == NULL ? "(null)" : e);
-	return e != NULL && strncmp(e, want, strlen(want)) == 0;
+	return e != NULL && strcmp(e, want) == 0;
 }
 
 /* Files whose name has `part`; hidden ones too. */
@@ -155,9 +157,9 @@ test_answers(void) {
 
 	is_int(dump_to(in_dir("no/file")), EFAULT, "a missing directory: ENOENT would mean a missing "
 	    "node");
-	ok(last_error_is("ENOENT", in_dir("no/file")), "prof.last_error has the errno that it was");
+	ok(last_error_is("ENOENT", in_dir("no/file"), 0), "prof.last_error has the errno that it was");
 	is_int(dump_to("/dev/full"), ENOSPC, "a full device: ENOSPC");
-	ok(last_error_is("ENOSPC", "/dev/full"), "it says so");
+	ok(last_error_is("ENOSPC", "/dev/full", 0), "it says so");
 	memset(longest, 'l', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	is_int(dump_to(longest), ENAMETOOLONG, "a path of 4999 bytes: ENAMETOOLONG");
@@ -166,12 +168,12 @@ test_answers(void) {
 	ok(is_whole(in_dir("file")), "is whole");
 	is_large = stat(in_dir("file"), &st) == 0 && st.st_size > 200000;
 	is_int(dump_to(in_dir("file/x")), ENOTDIR, "a file taken for a directory: ENOTDIR");
-	ok(last_error_is("ENOTDIR", in_dir("file/x")), "it says so");
+	ok(last_error_is("ENOTDIR", in_dir("file/x"), 0), "it says so");
 	unlink(in_dir("file"));
 	ok(chdir(dir) == 0 && dump_to("here") == 0, "a relative path");
 	is_str(ctl_str("prof.session.last_dump"), in_dir("here"), "its whole path is told");
 	is_int(dump_to("no/there"), EFAULT, "a relative path that cannot be");
-	ok(last_error_is("ENOENT", in_dir("no/there")), "its whole path is told");
+	ok(last_error_is("ENOENT", in_dir("no/there"), 0), "its whole path is told");
 	is_str(ctl_str("prof.session.last_dump"), in_dir("here"), "and the last file is the same");
 	in_child(child_says_nothing, "a forked child has no last error and no last file of its own");
 	unlink("here");
@@ -187,7 +189,7 @@ other_user(void *arg) {
 	MUST(chmod(in_dir("others"), 0666) == 0 && chmod(dir, 0755) == 0);
 	MUST_HAVE(getuid() == 0 && chown(in_dir("given"), 65534, 65534) == 0 && setgid(65534) == 0
 	    && setuid(65534) == 0);
-	MUST(dump_to(in_dir("new")) == EACCES && last_error_is("EACCES", in_dir("new")));
+	MUST(dump_to(in_dir("new")) == EACCES && last_error_is("EACCES", in_dir("new"), 0));
 	MUST(dump_own_name() == EACCES);
 	MUST(files_with("new") == 0 && files_with("auto") == 0 && files_with(".tmp") == 0);
 	/* No file can be made here, but the user's own that is there may be written; not another's. */
@@ -340,11 +342,13 @@ test_signals(void) {
 	int err = dump_to(in_dir("big"));
 	setrlimit(RLIMIT_FSIZE, &old); /* our own output may go to a file */
 	is_int(err, EFBIG, "RLIMIT_FSIZE: EFBIG");
+	ok(last_error_is("EFBIG", in_dir("big"), 1000), "and how many bytes there was room for");
 	if (pipe(fds) != 0)
 		bail_out("pipe");
 	close(fds[0]);
 	snprintf(path, sizeof(path), "/dev/fd/%d", fds[1]);
 	is_int(dump_to(path), EPIPE, "a pipe without a reader: EPIPE");
+	ok(last_error_is("EPIPE", path, 0), "none");
 	sigpending(&pending);
 	ok(caught == 0 && sigismember(&pending, SIGXFSZ) == 0 && sigismember(&pending, SIGPIPE) == 0,
 	    "no signal came and none waits");
@@ -410,6 +414,7 @@ fifo_make(pthread_t *t) {
 static void
 test_fifo(void) {
 	pthread_t t;
+	int in_pipe = -1;
 
 	may_read = true;
 	fifo_make(&t);
@@ -421,7 +426,8 @@ test_fifo(void) {
 	may_read = false;
 	fifo_make(&t);
 	is_int(dump_to(fifo), ETIMEDOUT, "one whose reader does not read is given up");
-	ok(last_error_is("ETIMEDOUT", fifo), "it says so");
+	ok(ioctl(fifo_end, FIONREAD, &in_pipe) == 0 && in_pipe > 0
+	    && last_error_is("ETIMEDOUT", fifo, (unsigned)in_pipe), "it says so, and what is in there");
 	may_read = true;
 	close(fifo_end);
 	pthread_join(t, NULL);

@@ -14,6 +14,7 @@
 #include "os/tls.h"
 #include "unwind/code.h"
 #include "unwind/unwind.h"
+#include "unwind/unwind_backend.h"
 #include "unwind/unwind_step.h"
 
 #if CONFIG_PROF_FRAMEPTR || CONFIG_PROF_LIBUNWIND || CONFIG_PROF_LIBGCC
@@ -1127,6 +1128,50 @@ test_stops(void) {
 	}
 }
 
+/* All counters but `moved` are the same. */
+static bool
+are_others_same(const struct unwind_stats_s *a, const struct unwind_stats_s *b,
+    const uint64_t *moved) {
+	bool are_same = &a->fallbacks == moved || a->fallbacks == b->fallbacks;
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		are_same = are_same && (&a->stops[i] == moved || a->stops[i] == b->stops[i]);
+	}
+	for (unsigned i = 0; i < UNWIND_DEPTH_BUCKETS; i++) {
+		are_same = are_same && (&a->depths[i] == moved || a->depths[i] == b->depths[i]);
+	}
+	return are_same;
+}
+
+/* Each counter is moved by itself, is told, and moves no other one. */
+static void
+test_counters(void) {
+	struct unwind_stats_s before, after;
+	for (unsigned i = 0; i < unwind_stop_count; i++) {
+		unwind_stats_read(&before);
+		unwind_count_stop((unwind_stop_t)i);
+		unwind_stats_read(&after);
+		ok(after.stops[i] == before.stops[i] + 1 && after.samples == before.samples
+		    && are_others_same(&after, &before, &after.stops[i]), "ends as %s",
+		    unwind_stop_name((unwind_stop_t)i));
+	}
+	unwind_stats_read(&before);
+	unwind_count_fallback();
+	unwind_stats_read(&after);
+	ok(after.fallbacks == before.fallbacks + 1 && after.samples == before.samples
+	    && are_others_same(&after, &before, &after.fallbacks), "fallbacks");
+	/* No frame at all, and the least and the greatest number of frames of each bucket. */
+	for (unsigned i = 0; i < 2 * UNWIND_DEPTH_BUCKETS + 2; i++) {
+		unsigned n = i == 0 ? 0 : i % 2 != 0 ? 1u << i / 2 : (1u << i / 2) - 1;
+		unsigned bucket = i == 0 ? 0 : min_zu((i - 1) / 2, UNWIND_DEPTH_BUCKETS - 1);
+		unwind_stats_read(&before);
+		unwind_count_sample(n);
+		unwind_stats_read(&after);
+		ok(after.depths[bucket] == before.depths[bucket] + 1
+		    && after.samples == before.samples + 1
+		    && are_others_same(&after, &before, &after.depths[bucket]), "%u frames", n);
+	}
+}
+
 static void
 test_front(void) {
 	is_int(unwind_select("nonsense"), ENOTSUP, "unknown method");
@@ -1241,6 +1286,7 @@ main(void) {
 	test_generation();
 	test_hammer();
 	test_stops();
+	test_counters();
 	test_setting_at_page();
 	test_forms();
 	test_front();
