@@ -529,6 +529,69 @@ for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
 done
+# The values at the bounds of each option, in each unit, and those beside them. What follows a good one is refused.
+takes() {
+	option=$1
+	shift
+	for value; do set -- "$@" "--$option=$value"; shift; done
+	"$AGENT" "$@" --fly 2>words.err
+	is "$(cat words.err)" "jeprofd: no such option: --fly; try jeprofd --help" "--$option takes $(echo "$*" | cut -c 1-200)"
+}
+refuses() {
+	"$AGENT" "--$1=$2" --fly 2>words.err
+	is "$? $(cat words.err)" "2 jeprofd: --$1: \"$(echo "$2" | tr '\n' '?' | sed 's/?$//')\" is no $3" "--$1 refuses \"$(echo "$2" | tr '\n' '?')\""
+}
+while IFS='|' read -r option kind bounds good bad; do
+	# shellcheck disable=SC2086
+	takes "$option" ${bounds%-*} ${bounds#*-} $good
+	for value in $bad ""; do refuses "$option" "$value" "$kind, which may be from ${bounds%-*} to ${bounds#*-}"; done
+done <<'ROWS'
+rate|size (64M)|1-1024G|1099511627776 1073741824K 1073741824k 1048576M 1024g|0 x -1 +1 1.5 18446744073709551616 1025G 1048577M 1073741825K 1099511627777 18014398509481985K 17179869185G 1KB 1s
+interval|time (30s)|100ms-24h|1 86400 86400s 1440m 24H 86400000MS|0 99ms 86400001ms 86401s 86401 1441m 25h 18446744073709551ms 5124095576031h 1d 1K
+blackbox|size (4M) or off|1M-1G|off 1024K 1048576 1073741824 1024M|0 1048575 1073741825 OFF of
+cache-max|size (64M)|1M-1024G|1048576|1048575 1099511627777 off
+push-interval|time (30s)|1s-24h|1000ms 86400000ms|999ms 86400001ms
+look|time (30s)|100ms-1h|3600000ms|99ms 3600001ms
+max-scrapes|number|1-256||0 257 1K 1s
+max-connections|number|4-10000||3 10001
+max-processes|number|1-100000||0 100001
+max-profile|size (64M)|4K-1G|4096 1073741824|4095 1073741825
+ROWS
+while IFS='|' read -r option kind good bad; do
+	# shellcheck disable=SC2086
+	takes "$option" $good
+	for value in $bad ""; do refuses "$option" "$value" "$kind that can be used here"; done
+done <<'ROWS'
+label|label (KEY=VALUE)|a=b a= a=b=c|a =b =
+push-header|header (Name: value)|A: A:b A:b:c|A : :b
+push-select|selection (comm=, exe=, unit=, user= or service_name=)|comm=x exe=/x unit=x user=x service_name=x|x comm comm= exe= unit= user= service_name= pid=1
+push|URL (http://HOST:PORT) of at most 1023 bytes|http://a https://a:1 http://a:65535/ http://u@[::1]:80?q|a:80 http:// http://:80 http://a:0 http://a:65536 ftp://a
+listen|text|a|
+unix|text|a|
+token-file|text|a|
+cache|text|a|
+ROWS
+refuses push-header "A: b
+C: d" "header (Name: value) that can be used here"
+"$AGENT" --passive --allow-control --debuginfod --fly 2>words.err
+has "$(cat words.err)" 'no such option: --fly' "flags take no value"
+for option in passive allow-control debuginfod; do
+	"$AGENT" "--$option=" 2>words.err
+	is "$? $(cat words.err)" "2 jeprofd: --$option takes no value" "not an empty one either"
+done
+for option in rate look push-header label listen; do
+	"$AGENT" "--$option" 2>words.err
+	is "$? $(cat words.err)" "2 jeprofd: --$option takes a value" "--$option takes one"
+done
+long_url=http://$(printf '%01016d' 0)
+takes push "$long_url"
+"$AGENT" --push "${long_url}0" --fly 2>words.err
+has "$? $(cat words.err)" 'is no URL (http://HOST:PORT) of at most 1023 bytes' "a URL of 1024 bytes"
+for n in 32 33; do
+	# shellcheck disable=SC2046
+	"$AGENT" $(seq -f '--label=k%g=v' "$n") --fly 2>words.err
+	has "$(cat words.err)" "$([ "$n" = 32 ] && echo 'no such option' || echo 'label: "k33=v" is no label')" "$n labels"
+done
 for text in 'long \0 and more' '\0' 'a tab\tand more'; do
 	printf "$text\n" >token # shellcheck disable=SC2059
 	"$AGENT" --token-file token 2>words.err
