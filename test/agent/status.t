@@ -539,7 +539,7 @@ takes() {
 }
 refuses() {
 	"$AGENT" "--$1=$2" --fly 2>words.err
-	is "$? $(cat words.err)" "2 jeprofd: --$1: \"$(echo "$2" | tr '\n' '?' | sed 's/?$//')\" is no $3" "--$1 refuses \"$(echo "$2" | tr '\n' '?')\""
+	is "$? $(cat words.err)" "2 jeprofd: --$1: \"$(printf '%s' "$2" | tr '\n' '?')\" is no $3" "--$1 refuses \"$(printf '%s' "$2" | tr '\n' '?')\""
 }
 while IFS='|' read -r option kind bounds good bad; do
 	# shellcheck disable=SC2086

@@ -537,4 +537,61 @@ PROGRAM=$W/herd/h$NAME fake normal
 ctl status "h$NAME" --json
 gives 0 "the one of many that runs the library"
 has "$out" "\"pid\":$pid," "and it is that one"
+# What a person is told of each figure: a unit from 1024 on, words for 0.
+figures="sample_interval sample_interval_set threshold_alloc threshold_large threshold_highwater threshold_highwater_step allocated active resident retained mapped metadata rss blackbox_size blackbox_used dumps"
+# words_of KEY NUMBER
+words_of() {
+	case $1-$2 in
+	threshold_highwater_step-0) echo '0 (an eighth of threshold_highwater)' ;;
+	threshold*-0) echo '0 (off)' ;;
+	dumps-* | *-0 | *-1023) echo "$2" ;;
+	*-1024) echo '1024 (1K)' ;;
+	*-1610612736) echo '1610612736 (1.5G)' ;;
+	esac
+}
+for number in 0 1023 1024 1610612736; do
+	fake told "$(for key in $figures; do echo "$key=$number"; done)"
+	ctl status "$pid"
+	is "$(printf '%s\n' "$out" | sed -n '3,$p')" "$(for key in $figures; do printf '%-27s %s\n' "$key" "$(words_of "$key" "$number")"; done)" "figures of $number"
+	end
+done
+# state, session, start and what the last three lines tell of them
+while IFS='|' read -r state session start want; do
+	fake told "state=$state
+session=$session
+start_time_ns=$start
+told_time_ns=$start
+empty=
+rss=1"
+	ctl status "$pid"
+	is "$(printf '%s\n' "$out" | sed -n '3,$p' | tr -s ' ' | tr '\n' '|')" "$want" "state $state, session $session, start $start"
+	end
+done <<'ROWS'
+idle|0|0|state idle|session 0|since -|figures of -|empty -|rss 1|
+idle|3|0|state idle|session 3 (the last one)|since -|figures of -|empty -|rss 1|
+active|3|1700000000123456789|state session 3|session 3|since 2023-11-14 22:13:20Z|figures of 2023-11-14 22:13:20Z|empty -|rss 1|
+ROWS
+# watch: what is live, and how much more or less than in the line before
+fake told 'allocated=1048576
+dumps=5|allocated=3145728
+dumps=6|allocated=3145728|allocated=2097151
+dumps=18446744073709551615|state=idle|allocated=18446744073709551615'
+ctl watch "$pid" -n 10ms -c 6
+is "$(printf '%s\n' "$out" | sed 's/^[0-9:]*Z//')" '  live        1M  growth +        0  dumps 5
+  live        3M  growth +       2M  dumps 6
+  live        3M  growth +        0  dumps 0
+  live        2M  growth -       1M  dumps 18446744073709551615
+  live         0  growth -       2M  dumps 0
+  live       16E  growth +      16E  dumps 0' "lines of watch"
+end
+fake told 'allocated=1048576
+dumps=5|allocated=3145728
+dumps=6|allocated=2097151
+dumps=18446744073709551615|state=idle'
+ctl watch "$pid" -n 10ms -c 4 --json
+is "$(printf '%s\n' "$out" | sed 's/^{"time":"[0-9:]*Z",/{/')" '{"live":1048576,"growth":0,"dumps":5}
+{"live":3145728,"growth":2097152,"dumps":6}
+{"live":2097151,"growth":-1048577,"dumps":18446744073709551615}
+{"live":0,"growth":-2097151,"dumps":0}' "the same for programs"
+end
 done_testing

@@ -131,8 +131,22 @@ stop(const char *number, char *out) {
 	return write_profile(path, out);
 }
 
+/* The n-th answer of those that the argument has, with | between them; from then on the last. */
+static int
+told(unsigned n, char *out) {
+	const char *at = argument, *next;
+	while (n-- > 0 && (next = strchr(at, '|')) != NULL) {
+		at = next + 1;
+	}
+	return answer(out, 0, "%.*s", (int)strcspn(at, "|"), at);
+}
+
 static int
 status(char *out) {
+	static unsigned n_asked;
+	if (strcmp(mode, "told") == 0) {
+		return told(n_asked++, out);
+	}
 	allocated += 500000;
 	return answer(out, 0,
 	    "state=%s\nsession=%d\nstart_time_ns=%llu\nsample_interval=524288\nsettings=%s\n"
