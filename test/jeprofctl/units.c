@@ -13,11 +13,13 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "answer.h"
 #include "client/proc_stat.h"
 #include "client/target.h"
+#include "talk.h"
 #include "value.h"
 
 static int count, failures;
@@ -117,11 +119,112 @@ test_answers(void) {
 	check(jeprof_value(text, "alloc", buf, sizeof(buf)) == NULL, "answer:",
 	    "the beginning of a key is not the key");
 	check(jeprof_value("", "a", buf, sizeof(buf)) == NULL, "answer:", "nothing in nothing");
-	char size[24];
-	check(strcmp(size_text(1610612736, size), "1.5G") == 0 && strcmp(size_text(1023, size),
-	    "1023") == 0, "size_text", "");
 	check(is_number("0") && is_number("12") && !is_number("012") && !is_number("")
 	    && !is_number("1.5"), "numbers of JSON", "");
+}
+
+/* Sizes on both sides of each unit. */
+static void
+test_size_texts(void) {
+	static const struct {
+		uint64_t size;
+		const char *text;
+	} rows[] = {{0, "0"}, {1, "1"}, {1023, "1023"}, {1024, "1K"}, {1025, "1.001K"},
+	    {1536, "1.5K"}, {1048575, "1024K"}, {1048576, "1M"}, {1610612736, "1.5G"},
+	    {UINT64_C(1) << 40, "1T"}, {UINT64_C(1) << 50, "1P"}, {UINT64_C(1023) << 50, "1023P"},
+	    {UINT64_C(1) << 60, "1E"}, {UINT64_MAX, "16E"}};
+	char buf[24];
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		check(strcmp(size_text(rows[i].size, buf), rows[i].text) == 0, "size_text",
+		    rows[i].text);
+	}
+}
+
+/* Of today a time is told alone, of any other day with its date: also of the same day last year. */
+static void
+test_time_texts(void) {
+	static const int days[] = {-1, 1, -365, -366, 365, 366};
+	char buf[40], want[40];
+	time_t now = time(NULL), midnight = now - now % 86400;
+	struct tm t;
+	check(strcmp(time_text(0, buf), "1970-01-01 00:00:00Z") == 0, "time_text", buf);
+	check(strcmp(time_text(UINT64_C(1700000000999999999), buf), "2023-11-14 22:13:20Z") == 0,
+	    "time_text", buf);
+	for (size_t i = 0; i < sizeof(days) / sizeof(days[0]); i++) {
+		time_t then = midnight + days[i] * 86400 + 43200;
+		strftime(want, sizeof(want), "%Y-%m-%d 12:00:00Z", gmtime_r(&then, &t));
+		check(strcmp(time_text((uint64_t)then * 1000000000, buf), want) == 0, "time_text", buf);
+	}
+	time_text((uint64_t)midnight * 1000000000 + 3661000000000, buf);
+	check(strcmp(buf, "01:01:01Z") == 0 || time(NULL) / 86400 != now / 86400, "time_text", buf);
+}
+
+/* Which texts of the process are "ERRNO PATH BYTES", alone or behind a colon. */
+static void
+test_failure_texts(void) {
+	static const struct {
+		const char *text, *told;
+	} rows[] = {{"ENOSPC /a 12", "ENOSPC /a, after 12 bytes"},
+	    {"E2BIG /a b 0", "E2BIG /a b, after 0 bytes"},
+	    {"the profile could not be written: EFBIG /a 1000",
+	    "the profile could not be written: EFBIG /a, after 1000 bytes"},
+	    {"a: b: EIO /c 1", "a: b: EIO /c, after 1 bytes"},
+	    {"ENOSPC 12", NULL}, {"ENOSPC /a 012", NULL}, {"ENOSPC /a 12x", NULL},
+	    {"ENOSPC /a ", NULL}, {"ENOSPC", NULL}, {"Enospc /a 12", NULL}, {"XENOSPC /a 12", NULL},
+	    {"", NULL}, {"a text: Else 1 2", NULL}, {"12", NULL}};
+	char buf[200];
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *want = rows[i].told != NULL ? rows[i].told : rows[i].text;
+		check(strcmp(failure_text(rows[i].text, buf, sizeof(buf)), want) == 0, "failure:",
+		    rows[i].text);
+	}
+}
+
+/* The exit code of a child that ends by it; it prints nothing. */
+static int
+code_of(void (*end)(jeprof_target_t *t, int error), int error) {
+	static jeprof_target_t t = {.pid = 7, .fd = -1, .name = "x", .why = "why"};
+	int status = -1;
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int null = open("/dev/null", O_WRONLY);
+		dup2(null, 1);
+		dup2(null, 2);
+		end(&t, error);
+		_exit(99);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void
+end_by_client(jeprof_target_t *t, int error) {
+	leave_failed(t, error);
+}
+
+/* An answer of the process. */
+static void
+end_by_answer(jeprof_target_t *t, int error) {
+	static jeprof_reply_t r;
+	r.error = error;
+	_exit(fail(t, &r));
+}
+
+/* The exit code for each errno, of this side and of the process. */
+static void
+test_codes(void) {
+	for (int error = 1; error < 134; error++) {
+		int ours = error == ESRCH || error == ENXIO || error == EPROTO || error == EACCES
+		    ? EXIT_NO_WAY : error == ETIMEDOUT || error == EBUSY ? EXIT_NO_ANSWER
+		    : error == E2BIG ? EXIT_USAGE : EXIT_FAILED;
+		int theirs = error == EALREADY ? EXIT_ALREADY : error == EINVAL ? EXIT_USAGE
+		    : error == EPERM ? EXIT_REFUSED : error == EBUSY ? EXIT_NO_ANSWER : EXIT_FAILED;
+		if (code_of(end_by_client, error) != ours || code_of(end_by_answer, error) != theirs) {
+			check(false, "exit code:", strerror(error));
+		}
+	}
+	check(true, "exit code:", "of each errno");
 }
 
 /* The longest directory that has room, and longer ones, which are refused and not cut. */
@@ -247,7 +350,7 @@ test_leases(void) {
 static volatile sig_atomic_t signals;
 
 static void
-on_signal(int number) {
+count_signal(int number) {
 	(void)number;
 	signals++;
 }
@@ -265,7 +368,7 @@ test_patience(sig_atomic_t patience, const char *what) {
 		_exit(0);
 	}
 	signals = 1;
-	signal(SIGALRM, on_signal);
+	signal(SIGALRM, count_signal);
 	setitimer(ITIMER_REAL, patience > 1 ? &often : &never, NULL);
 	int error = jeprof_find(&t, pid);
 	error = error != 0 ? error : jeprof_open(&t, &wait);
@@ -410,6 +513,10 @@ main(void) {
 	test_times();
 	test_denials();
 	test_answers();
+	test_size_texts();
+	test_time_texts();
+	test_failure_texts();
+	test_codes();
 	test_directories();
 	test_find();
 	test_stat();
