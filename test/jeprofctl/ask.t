@@ -537,6 +537,65 @@ PROGRAM=$W/herd/h$NAME fake normal
 ctl status "h$NAME" --json
 gives 0 "the one of many that runs the library"
 has "$out" "\"pid\":$pid," "and it is that one"
+# The whole list of none, one and two processes, and who is called what: among those of a pid namespace there are no others.
+cat >among <<'C'
+mkfifo hold$1
+exec 8<>hold$1
+for i in $(seq "$1"); do "$2" normal <hold$1 >ready$i 2>&1 8>&- & done
+for i in $(seq "$1"); do until grep -q ready ready$i; do sleep 0.01; done; done
+shift 2
+"$@" >ctl.out 2>ctl.err 8>&-
+echo $? >ctl.code
+C
+# among N WORD...: jeprofctl among N processes; each pid in what it says becomes N
+among() {
+	unshare -pf --mount-proc sh among "$1" "$W/$NAME" ${AS:-} "$CTL" $2
+	out=$(sed 's/^ *[0-9]\{1,\}  /N  /; s/"pid":[0-9]*/"pid":N/' ctl.out)
+	err=$(sed 's/ [0-9]\{1,\} / N /' ctl.err)
+	code=$(cat ctl.code)
+	rm -f hold* ready[0-9]*
+}
+if unshare -pf --mount-proc true 2>/dev/null; then
+	line="N  $NAME$(printf '%*s' $((15 - ${#NAME})) '')  idle"
+	object="{\"pid\":N,\"name\":\"$NAME\",\"state\":\"idle\",\"session\":0,\"start_pending\":false}"
+	next='next: jeprofctl status PID, jeprofctl start PID'
+	among 0 list
+	is "$code $out|$err" "0 |jeprofctl: no process that we may read runs the library" "list of none"
+	among 0 "list --json"
+	is "$code $out|$err" "0 []|jeprofctl: no process that we may read runs the library" "--json"
+	among 1 list
+	is "$code $out|$err" "0 $line|$next" "list of one"
+	among 1 "list --json"
+	is "$code $out|$err" "0 [$object]|" "--json"
+	among 2 list
+	is "$code $out|$err" "0 $line
+$line|$next" "list of two"
+	among 2 "list --json"
+	is "$code $out|$err" "0 [$object,
+ $object]|" "--json"
+	for count in 2 16 17; do
+		among "$count" "status $NAME"
+		pids=$(sed 's/.*: *\([0-9 ]*[0-9]\).*/\1/' ctl.err)
+		is "$code $(echo "$pids" | wc -w) $(sed 's/\(called [^:]*:\)[0-9 ]*[0-9]/\1/' ctl.err)" "2 $((count < 17 ? count : 16)) jeprofctl: $count processes are called $NAME:$([ "$count" -lt 17 ] || echo ' ...'); give a pid" "$count of one name"
+	done
+	among 1 "status $(printf '%081d' 0 | tr 0 x)"
+	is "$code $err" "5 jeprofctl: no process is called \"$(printf '%080d' 0 | tr 0 x)...\"" "a name of 81 bytes"
+	among 1 "status $(printf '%080d' 0 | tr 0 x)"
+	is "$code $err" "5 jeprofctl: no process is called \"$(printf '%080d' 0 | tr 0 x)\"" "of 80 bytes"
+	if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+		AS="setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all"
+		for count in 0 1; do
+			among "$count" list
+			is "$code $out|$(tail -n 1 ctl.err)" "0 |jeprofctl: $((count + 1)) process$([ "$count" = 0 ] || echo es) may not be read; sudo shows more" "list of another user: $((count + 1)) may not be read"
+		done
+		AS=
+	else
+		skip "not root, or no setpriv"
+	fi
+else
+	skip "no pid namespaces"
+fi
+
 # What a person is told of each figure: a unit from 1024 on, words for 0.
 figures="sample_interval sample_interval_set threshold_alloc threshold_large threshold_highwater threshold_highwater_step allocated active resident retained mapped metadata rss blackbox_size blackbox_used dumps"
 # words_of KEY NUMBER
