@@ -657,6 +657,37 @@ child_given(void) {
 	return done_testing();
 }
 
+/* Extents of small extent caches that are unused in the page map, first page and last; all. */
+static unsigned
+n_unused(const hsec_t *s, unsigned *all) {
+	unsigned n = 0;
+	*all = 0;
+	for (unsigned i = 0; i < s->n * 2 * HSEC_LENGTHS; i++) {
+		ql_t *list = &s->caches[i / (2 * HSEC_LENGTHS)].lists[i % (2 * HSEC_LENGTHS)];
+		for (ql_t *l = list->next; l != list; l = l->next) {
+			const edata_t *e = edata_of_link(l);
+			++*all;
+			n += elem_state(emap_elem(e->addr)) == extent_state_hot
+			    && elem_state(emap_elem(edata_end(e) - 1)) == extent_state_hot;
+		}
+	}
+	return n;
+}
+
+/* What a request fetches beyond its own, and what comes back, is no block for a free or a lookup. */
+static int
+child_unused(void) {
+	pac_t *pac = cache_on(enabled);
+	unsigned all;
+	edata_t *e = pac_alloc(pac, 2 * PAGE, PAGE, false);
+	is_uint(n_unused(&pac->hpa->sec, &all), opt_hpa_sec_batch_fill_extra, "what was fetched");
+	is_uint(all, opt_hpa_sec_batch_fill_extra, "with the first one");
+	pac_dalloc(pac, e);
+	is_uint(n_unused(&pac->hpa->sec, &all), opt_hpa_sec_batch_fill_extra + 1, "what came back");
+	is_uint(all, opt_hpa_sec_batch_fill_extra + 1, "is kept with it");
+	return done_testing();
+}
+
 /* A bound for unused pages holds for those of slabs too, from the call on. */
 static int
 child_bound(void) {
@@ -737,7 +768,8 @@ body(void) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"given", child_given}, {"asked", child_asked},
-		{"bound", child_bound}, {"relieved", child_relieved}, {NULL, NULL}};
+		{"bound", child_bound}, {"relieved", child_relieved},
+		{"unused", child_unused}, {NULL, NULL}};
 	static struct test_result r;
 	bool is_body = argc > 1 && strcmp(argv[1], "--child=body") == 0;
 	if (!is_body) {
