@@ -573,6 +573,17 @@ $line|$next" "list of two"
 	among 2 "list --json"
 	is "$code $out|$err" "0 [$object,
  $object]|" "--json"
+	# Numbers at the bounds of a pid; one that is larger is none, and not cut to another process's.
+	for number in 0 1 2147483647 2147483648 4294967296 4294967297 18446744073709551615; do
+		for words in "status $number" "status --pid $number"; do
+			among 0 "$words"
+			case $number in
+			1) want="1 sh does not run the library" ;;
+			*) want="no process $number" ;;
+			esac
+			is "$code $(sed 's/^jeprofctl: //; s/;.*//' ctl.err)" "5 $want" "$words"
+		done
+	done
 	for count in 2 16 17; do
 		among "$count" "status $NAME"
 		pids=$(sed 's/.*: *\([0-9 ]*[0-9]\).*/\1/' ctl.err)
