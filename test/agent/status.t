@@ -529,6 +529,65 @@ for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
 done
+# Which connection a new one ends when there is no room: the one that has waited longest for a request, its first or a further one.
+cat >room.py <<'PY'
+import select, socket, sys
+host, port, pid, kinds = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+
+
+def ask(s, path, end=b"\r\n"):
+    s.sendall(b"GET %s HTTP/1.1\r\nHost: localhost\r\n" % path.encode() + end)
+
+
+def answer(s):
+    text = b""
+    while not text.endswith(b"\r\n\r\n"):
+        text += s.recv(1)
+    left = int(text.lower().split(b"content-length:")[1].split()[0])
+    while left > 0:
+        piece = s.recv(left)
+        text += piece
+        left -= len(piece)
+    return text
+
+
+def connect():
+    held.append(socket.create_connection((host, port), 60))
+    return held[-1]
+
+
+held = []
+own = connect()
+ask(own, "/targets")
+while b'"pid":"%s"' % pid.encode() not in answer(own):
+    ask(own, "/targets")
+for kind in kinds + ["answered"]:
+    if len(held) == len(kinds) + 1:  # no longer the oldest
+        ask(own, "/targets")
+        answer(own)
+    s = connect()
+    ask(s, "/p/%s/debug/pprof/heap?seconds=60" % pid if kind == "working" else "/", b"" if kind == "half" else b"\r\n")
+    if kind == "answered":
+        answer(s)
+ended = select.select(held, [], [], 60)[0]
+print(*[str(held.index(s) - 1) for s in ended])
+PY
+# room KINDS WANT NAME: the one of four, and of one that asks what runs, that the sixth ends, by its place
+room() {
+	agent --max-connections 5
+	# shellcheck disable=SC2086
+	is "$(python3 room.py $(echo "${URL#http://}" | tr : ' ') "$pid" $1)" "$2" "$3"
+	end_agent
+}
+if command -v python3 >/dev/null; then
+	room "answered half half half" 0 "the oldest has had its answer"
+	room "half answered half half" 0 "the oldest has sent half a request"
+	room "working answered half half" 1 "one that is worked for stays"
+	room "working working half answered" 2 "and another one, too"
+	room "working working answered half" 2 "one that has had its answer does not"
+else
+	skip "no python3"
+fi
 # The values at the bounds of each option, in each unit, and those beside them. What follows a good one is refused.
 takes() {
 	option=$1
