@@ -529,6 +529,119 @@ for words in "--push-select comm=x" "--push-header A:b" "--rate 0" "--rate 5x" "
 	"$AGENT" $words >/dev/null 2>words.err
 	is "$?" 2 "usage: $words"
 done
+# /p/PID/metrics of a process whose answer has all figures, each another one, and of one whose answer has two of them.
+$CC -std=gnu11 -O1 -I"$SRC/src" -o fake "$SRC/test/jeprofctl/fake.c" || exit 1
+agent
+tell() {
+	mkfifo "go$2"
+	./fake told "$1" <"go$2" >/dev/null 2>&1 &
+	pid=$!
+	children="$children $pid"
+	eval "exec $2>go$2"
+	until_true is_target "$pid"
+}
+# The samples that are the same in each run.
+samples() { grep -v '^#' answer | grep -v '^jeprof_cgroup\|_start_time_\|_rss_bytes'; }
+tell 'state=paused
+allocated=18446744073709551605
+active=18446744073709551606
+metadata=18446744073709551607
+resident=18446744073709551608
+mapped=18446744073709551609
+retained=18446744073709551610
+sample_interval=18446744073709551611
+dumps=18446744073709551612
+suppressed=18446744073709551613
+dump_errors=18446744073709551614
+rejected=18446744073709551615' 8
+all=$pid
+tell 'state=idle
+rejected=0
+allocated=1' 9
+has_told() { get "/p/$1/metrics" && grep -q '^jeprof_allocated_bytes' answer; }
+until_true has_told "$pid"
+seen='jeprof_threads 1
+jeprof_session 0
+jeprof_box_held 0
+jeprof_state{state="idle"} 1
+jeprof_state{state="active"} 0
+jeprof_state{state="stopping"} 0
+jeprof_state{state="paused"} 0
+jeprof_state{state="sampling"} 0
+jeprof_state{state="switched_on"} 0'
+is "$(samples)" "jeprof_allocated_bytes 1
+jeprof_requests_rejected_total 0
+$seen" "metrics of a process that tells two figures"
+until_true has_told "$all"
+is "$(samples)" "jeprof_allocated_bytes 18446744073709551605
+jeprof_active_bytes 18446744073709551606
+jeprof_metadata_bytes 18446744073709551607
+jeprof_resident_bytes 18446744073709551608
+jeprof_mapped_bytes 18446744073709551609
+jeprof_retained_bytes 18446744073709551610
+jeprof_sample_interval_bytes 18446744073709551611
+jeprof_dumps_total 18446744073709551612
+jeprof_dumps_suppressed_total 18446744073709551613
+jeprof_dump_errors_total 18446744073709551614
+jeprof_requests_rejected_total 18446744073709551615
+$seen" "of one that tells all"
+# The form of /metrics, and that each metric is there: of a counter the samples end with _total, in the older format its name does, too.
+cat >form.py <<'PY'
+import re, sys
+text, source, is_open, is_all = open("answer").read(), open(sys.argv[1]).read(), "open" in sys.argv, "all" in sys.argv
+blocks, lines = {}, text.splitlines()
+assert text.endswith("\n") and (lines[-1] == "# EOF") == is_open, lines[-1]
+for line in lines[: -1 if is_open else None]:
+    word = line.split(" ")
+    if line.startswith("# HELP "):
+        name, help_of = word[2], line.split(" ", 3)[3]
+        assert name not in blocks and help_of.endswith("."), line
+        blocks[name] = {"kind": None, "unit": None, "samples": []}
+    elif line.startswith("# TYPE "):
+        assert word[2] == name and word[3] in ("counter", "gauge") and len(word) == 4, line
+        blocks[name]["kind"] = word[3]
+    elif line.startswith("# UNIT "):
+        assert is_open and word[2] == name and len(word) == 4, line
+        blocks[name]["unit"] = word[3]
+    else:
+        sample = re.fullmatch(r'(\w+)(?:\{(\w+="[^"]*"(?:,\w+="[^"]*")*)\})? -?[0-9.e+-]+', line)
+        assert sample and blocks[name]["kind"], line
+        end = "_total" if is_open and blocks[name]["kind"] == "counter" else ""
+        assert sample[1] == name + end, line
+        assert blocks[name]["kind"] == "gauge" or sample[1].endswith("_total"), line
+        blocks[name]["samples"].append(re.findall(r'(\w+)="([^"]*)"', sample[2] or ""))
+got = {n[: -6] if not is_open and b["kind"] == "counter" else n: b for n, b in blocks.items()}
+want = set(re.findall(r'"(jeprofd?_[a-z_]+)"', source)) - set(re.findall(r'"(jeprofd_push_[a-z_]+)"', source))
+if not is_all:
+    want = {n for n in want if n.startswith("jeprof_") and n != "jeprof_process_info"}
+assert set(got) == want, set(got) ^ want
+for name, b in got.items():
+    unit = name.split("_")[-1] if name.split("_")[-1] in ("bytes", "seconds") else None
+    assert b["unit"] == (unit if is_open else None), name
+    own, labels = name.startswith("jeprofd_"), [[k for k, _ in s] for s in b["samples"]]
+    assert b["samples"] or not own, name
+    first = ["pid", "comm", "service_name"] if is_all and not own else []
+    more = {"jeprof_state": ["state"], "jeprofd_dead": ["how"], "jeprofd_sessions_without_box": ["why"]}.get(name, [])
+    assert name == "jeprof_process_info" or all(k == first + more for k in labels), (name, labels)
+    assert len({tuple(s) for s in b["samples"]}) == len(b["samples"]), name
+if is_all:
+    words = lambda name: [s[-1][1] for s in got[name]["samples"]]
+    assert words("jeprofd_dead") == ["exit", "signal", "oom", "unknown"], words("jeprofd_dead")
+    assert words("jeprofd_sessions_without_box") == ["filter", "room", "refused"], words("jeprofd_sessions_without_box")
+PY
+if command -v python3 >/dev/null; then
+	for kind in /metrics:all "/p/$all/metrics:one"; do
+		get "${kind%:*}"
+		runs "${kind%:*}, its form" python3 form.py "$SRC/bin/agent/metrics.c" text "${kind##*:}"
+		get "${kind%:*}" -H 'Accept: application/openmetrics-text; version=1.0.0'
+		runs "as OpenMetrics" python3 form.py "$SRC/bin/agent/metrics.c" open "${kind##*:}"
+	done
+else
+	skip "no python3"
+fi
+exec 8>&- 9>&-
+end_agent
+
 # Which connection a new one ends when there is no room: the one that has waited longest for a request, its first or a further one.
 cat >room.py <<'PY'
 import select, socket, sys
@@ -579,6 +692,9 @@ room() {
 	is "$(python3 room.py $(echo "${URL#http://}" | tr : ' ') "$pid" $1)" "$2" "$3"
 	end_agent
 }
+LD_PRELOAD=$LIB ./work &
+pid=$!
+children="$children $pid"
 if command -v python3 >/dev/null; then
 	room "answered half half half" 0 "the oldest has had its answer"
 	room "half answered half half" 0 "the oldest has sent half a request"
