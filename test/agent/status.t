@@ -629,7 +629,26 @@ if is_all:
     assert words("jeprofd_dead") == ["exit", "signal", "oom", "unknown"], words("jeprofd_dead")
     assert words("jeprofd_sessions_without_box") == ["filter", "room", "refused"], words("jeprofd_sessions_without_box")
 PY
+# All labels of a target but those of its cgroup and build-id, and when it began: ticks behind boot.
+cat >target.py <<'PY'
+import json, os, pwd, sys, time
+pid, seconds = sys.argv[1], int([line.split()[1] for line in open("answer") if line.startswith("jeprof_start_time_seconds ")][0])
+labels = [t["labels"] for t in json.load(open("targets")) if t["labels"]["pid"] == pid][0]
+for key in "cgroup", "container_id", "unit", "service_name", "build_id":
+    labels.pop(key, None)
+assert labels == {
+    "pid": pid, "comm": "fake", "exe": os.path.realpath("fake"), "user": pwd.getpwuid(os.getuid()).pw_name,
+    "start_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds)), "__metrics_path__": "/p/%s/metrics" % pid,
+    "__profile_path_prefix__": "/p/" + pid, "__meta_jeprof_heap_path": "/p/%s/debug/pprof/heap" % pid,
+    "__meta_jeprof_allocs_path": "/p/%s/debug/pprof/allocs" % pid}, labels
+ticks = int(open("/proc/%s/stat" % pid).read().rsplit(")", 1)[1].split()[19])
+began = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
+assert abs(began - seconds) <= 2, (began, seconds)
+PY
 if command -v python3 >/dev/null; then
+	is_target "$all"
+	get "/p/$all/metrics"
+	runs "the labels of a target" python3 target.py "$all"
 	for kind in /metrics:all "/p/$all/metrics:one"; do
 		get "${kind%:*}"
 		runs "${kind%:*}, its form" python3 form.py "$SRC/bin/agent/metrics.c" text "${kind##*:}"
