@@ -607,6 +607,119 @@ else
 	skip "no pid namespaces"
 fi
 
+# No call of the client keeps a descriptor, whatever the process is like and however the call ends: also for want of memory, at each place
+# where it asks for some, and on a kernel without openat2().
+cat >keeps.c <<'C'
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "client/target.h"
+static jeprof_target_t t;
+static jeprof_reply_t reply;
+static const char *dir;
+static int n_asked, n_fails;
+static bool is_old;
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t m);
+void *__real_realloc(void *p, size_t n);
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+static bool fails(void) { errno = ENOMEM; return ++n_asked == n_fails; }
+void *__wrap_malloc(size_t n) { return fails() ? NULL : __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t m) { return fails() ? NULL : __real_calloc(n, m); }
+void *__wrap_realloc(void *p, size_t n) { return fails() ? NULL : __real_realloc(p, n); }
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f) {
+	errno = ENOSYS;
+	return is_old && number == SYS_openat2 ? -1 : __real_syscall(number, a, b, c, d, e, f);
+}
+static int descriptors(void) {
+	DIR *d = opendir("/proc/self/fd");
+	int n = 0;
+	while (readdir(d) != NULL) n++;
+	closedir(d);
+	return n;
+}
+static void probe_it(jeprof_target_t *p, void *arg) { (void)arg; jeprof_probe(p); jeprof_close(p); }
+static void do_each(int pid) { (void)pid; jeprof_each(probe_it, NULL); }
+static void do_find(int pid) { jeprof_find(&t, pid); jeprof_is_named(&t, "x"); jeprof_task(pid); jeprof_check_same(&t); jeprof_halted(&t); }
+static void do_probe(int pid) { jeprof_find(&t, pid); jeprof_probe(&t); jeprof_look(&t); jeprof_close(&t); }
+static void do_below(int pid) {
+	char buf[2 * PATH_MAX + 64];
+	struct stat st;
+	jeprof_find(&t, pid);
+	jeprof_find_below(&t, "/proc/self/../../etc/./passwd", buf, sizeof(buf), &st);
+	jeprof_find_below(&t, "/no/such", buf, sizeof(buf), &st);
+}
+static void ask(const char *text, jeprof_manner_t manner) {
+	jeprof_request_t r = {.text = text, .manner = manner, .wait_ms = 60, .idle_ms = 20};
+	jeprof_image_t *image;
+	int error = jeprof_ask(&t, &r, &reply);
+	free(error == 0 ? reply.profile : NULL);
+	if (error != 0 && jeprof_image_unanswered(&image, &t, error, 0) == 0) jeprof_image_close(image);
+}
+static void do_open(int pid) {
+	char text[JEPROF_TEXT];
+	jeprof_find(&t, pid);
+	if (jeprof_open(&t, NULL) == 0) {
+		ask("status", jeprof_manner_return);
+		ask("dump-stream", jeprof_manner_wait);
+		jeprof_find_pending(&t, "start", text);
+		jeprof_check_allocator(&t);
+		jeprof_check_box(&t, 1 << 20);
+	}
+	jeprof_close(&t);
+}
+static void do_dir(int pid) { jeprof_find(&t, pid); jeprof_open_dir(&t, dir); ask("status", jeprof_manner_return); jeprof_close(&t); }
+static void do_image(int pid) {
+	jeprof_image_t *image;
+	jeprof_find(&t, pid);
+	if (jeprof_probe(&t) == 0 && jeprof_image_of_process(&image, &t) == 0) jeprof_image_close(image);
+	jeprof_box_opened(&t);
+	jeprof_close(&t);
+}
+static void do_box(int pid) { jeprof_find(&t, pid); int fd = jeprof_box_open(&t); if (fd >= 0) close(fd); }
+int main(int argc, char **argv) {
+	static const struct { const char *name; void (*call)(int pid); } calls[] = {{"each", do_each}, {"find", do_find}, {"probe", do_probe},
+	    {"below", do_below}, {"open", do_open}, {"dir", do_dir}, {"image", do_image}, {"box", do_box}};
+	dir = argv[1];
+	for (int i = 2; i < argc; i++) {
+		for (size_t k = 0; k < sizeof(calls) / sizeof(calls[0]); k++) {
+			for (n_fails = -1, n_asked = 1; n_fails <= n_asked; n_fails++) {
+				int before = descriptors(), after;
+				is_old = n_fails < 0;
+				n_asked = 0;
+				calls[k].call(atoi(argv[i]));
+				after = descriptors();
+				if (after != before) printf("%s of process %d keeps %d, without memory at %d\n", calls[k].name, i - 1, after - before, n_fails);
+				if (n_fails == 20) n_fails = 1 << 30; /* enough of the tables of an image */
+			}
+		}
+	}
+	return 0;
+}
+C
+$CC -std=gnu11 -O1 -w -I"$SRC/src" -I"$SRC/bin" -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=syscall -o keeps keeps.c "$SRC"/bin/client/*.c || exit 1
+mkfifo kept
+exec 8<>kept
+mkdir kept.ctl
+for mode in normal memfd junk idle deaf closed full sampling; do
+	"$W/$NAME" "$mode" <kept >"is_$mode" 2>&1 8>&- &
+	children="$children $!"
+	many="$many $!"
+done
+"$W/$NAME" directory "$W/kept.ctl" <kept >is_directory 2>&1 8>&- &
+children="$children $!"
+are_ready() { [ "$(cat is_* | grep -c ready)" -eq 9 ]; }
+until_true are_ready
+# shellcheck disable=SC2086
+./keeps "$W/kept.ctl" $many $! $$ 4194305 >keeps.out 2>&1
+is "$? $(cat keeps.out)" "0 " "no call of the client keeps a descriptor"
+exec 8>&-
 # What a person is told of each figure: a unit from 1024 on, words for 0.
 figures="sample_interval sample_interval_set threshold_alloc threshold_large threshold_highwater threshold_highwater_step allocated active resident retained mapped metadata rss blackbox_size blackbox_used dumps"
 # words_of KEY NUMBER
