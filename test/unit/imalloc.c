@@ -394,12 +394,80 @@ relieve(void *arg) {
 	_exit(keep(mallocx((size_t)1 << 40, by)) == NULL ? 0 : 3);
 }
 
+static size_t unmapped;
+
+static void *
+refuse_map(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	if ((flags & MAP_FIXED) != 0)
+		return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
+
+static int
+count_unmap(void *addr, size_t size) {
+	unmapped += size;
+	return os_hooks_real.munmap(addr, size);
+}
+
+/* Bytes that are returned for a request of 4 MiB that fails all the same; 1: it does not. */
+static size_t
+returned_in_vain(int flags) {
+	static struct os_hooks_s hooks;
+	hooks = os_hooks_real;
+	hooks.mmap = refuse_map;
+	hooks.munmap = count_unmap;
+	os_hooks = &hooks;
+	unmapped = 0;
+	void *p = keep(mallocx((size_t)4 << 20, flags));
+	os_hooks = &os_hooks_real;
+	return p == NULL ? unmapped : 1;
+}
+
+/* What did not help is not tried again until more is unused, or until it has helped. */
+static void
+useless(void *arg) {
+	unsigned from = 0, to = 0;
+	size_t len = sizeof(from);
+	const char *disabled = "disabled";
+	char name[40];
+	void *p[3];
+
+	(void)arg;
+	if (mallctl("arenas.create", &from, &len, NULL, 0) != 0
+	    || mallctl("arenas.create", &to, &len, NULL, 0) != 0)
+		_exit(1);
+	snprintf(name, sizeof(name), "arena.%u.dss", to);
+	mallctl(name, NULL, NULL, &disabled, sizeof(disabled));
+	int by = (int)MALLOCX_ARENA(from) | MALLOCX_TCACHE_NONE;
+	int other = (int)MALLOCX_ARENA(to) | MALLOCX_TCACHE_NONE;
+	for (unsigned i = 0; i < 3; i++)
+		p[i] = keep(mallocx((size_t)64 << 20, by));
+	dallocx(p[0], by);
+	if (returned_in_vain(other) < ((size_t)4 << 20))
+		_exit(2);
+	if (returned_in_vain(other) != 0)
+		_exit(3);
+	dallocx(p[1], by);
+	if (returned_in_vain(other) < ((size_t)4 << 20))
+		_exit(4);
+	if (returned_in_vain(other) != 0)
+		_exit(5);
+	dallocx(p[2], by);
+	scarce_begin();
+	if (keep(mallocx((size_t)4 << 20, other)) == NULL)
+		_exit(6);
+	_exit(returned_in_vain(other) < ((size_t)4 << 20) ? 7 : 0);
+}
+
 static void
 test_relief(void) {
 	struct test_result r;
 
 	test_fork(&r, relieve, NULL);
 	is_int(r.status, 0, "what another arena keeps serves a request that the system refuses");
+	test_fork(&r, useless, NULL);
+	is_int(r.status, 0, "but is not returned again and again in vain");
 }
 
 int
