@@ -15,10 +15,15 @@
 #include "prof/control/prof_handover.h"
 #include "prof/control/prof_session.h"
 #include "prof/file/prof_dump.h"
+#include "prof/file/prof_keep.h"
 #include "prof/file/prof_recent.h"
+#include "prof/file/prof_sys.h"
 #include "prof/prof.h"
+#include "prof/sites/prof_data.h"
 #include "prof/sites/prof_hook.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_switch.h"
+#include "prof/trigger/prof_auto.h"
 #include "unwind/unwind.h"
 
 const char *malloc_conf = "prof_ctl_fd:true,prof_thread:false,prof_recent_alloc_max:10";
@@ -399,10 +404,77 @@ test_counts(void) {
 	    "its parent does not");
 }
 
+/* ------------------------------------------------------------------ what belongs to the parent */
+
+/* The second thread has samples, creates a file, ends the process; a profile is due. */
+static void
+be_busy(void) {
+	sample();
+	prof_keep_suppress();
+	prof_keep_overlap();
+	atomic_store_u32(&prof_sys_creation.nbusy, 1, MO_SEQ_CST);
+	atomic_store_u32(&prof_sys_creation.ender, 1, MO_SEQ_CST);
+	atomic_store_b(&prof_gdump_is_due, true, MO_SEQ_CST);
+	stop_here();
+	atomic_store_b(&prof_gdump_is_due, false, MO_SEQ_CST);
+	atomic_store_u32(&prof_sys_creation.ender, 0, MO_SEQ_CST);
+	atomic_store_u32(&prof_sys_creation.nbusy, 0, MO_SEQ_CST);
+}
+
+static void
+begin_anew(void) {
+	char text[PROF_TEXT_SIZE], want[80];
+	unsigned attached = 0;
+
+	must(prof_root()->pid == (uint32_t)getpid(), 1);
+	must(prof_keep_suppressed() == 0 && prof_keep_overlapped() == 0, 2);
+	must(atomic_load_u32(&prof_sys_creation.nbusy, MO_SEQ_CST) == 0, 3);
+	must(atomic_load_u32(&prof_sys_creation.ender, MO_SEQ_CST) == 0, 4);
+	must(!atomic_load_b(&prof_gdump_is_due, MO_SEQ_CST), 5);
+	for (prof_tdata_t *td = prof_data_tdatas(); td != NULL; td = prof_tdata_next(td))
+		attached += atomic_load_b(&td->attached, MO_SEQ_CST);
+	must(attached <= 1, 6);
+	must(prof_mdump(prof_kind_manual, NULL) == 0, 7);
+	prof_dump_last_path(text, sizeof(text));
+	snprintf(want, sizeof(want), "/jeprof.%d.", (int)getpid());
+	must(strstr(text, want) != NULL && strstr(text, ".0.m0.heap") != NULL, 8);
+}
+
+static int
+sink_slowly(const void *data, size_t len) {
+	(void)data, (void)len;
+	stop_here();
+	return 0;
+}
+
+static void
+dump_slowly(void) {
+	prof_dump_t d = {.kind = prof_kind_manual, .sink = sink_slowly, .may_wait = true};
+
+	prof_dump(&d);
+}
+
+static void
+dump_in_child(void) {
+	must(prof_mdump(prof_kind_manual, NULL) == 0, 1);
+}
+
+static void
+test_anew(void) {
+	static const struct amid a = {be_busy, begin_anew}, dump = {dump_slowly, dump_in_child};
+
+	is_int(prof_session_start("sample_interval:1,final:false", &why), 0, "a session");
+	sample();
+	is_int(prof_mdump(prof_kind_manual, NULL), 0, "a profile of the parent");
+	is_int(fork_amid(&a) >> 8, 0, "a child has its own pid, names, counts and threads");
+	is_int(fork_amid(&dump), 0, "a fork while a profile is written: the child may write its own");
+	prof_session_stop(0);
+}
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
-	    test_parent_box, test_fork_in_hook, test_counts, NULL};
+	    test_parent_box, test_fork_in_hook, test_counts, test_anew, NULL};
 
 	alarm(300);
 	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");
