@@ -661,6 +661,54 @@ fi
 exec 8>&- 9>&-
 end_agent
 
+# Each argument at its bounds, where it may stand and where not; a process that is not there is 404 if all is well with them.
+agent --allow-control
+while IFS='|' read -r method path key code values; do
+	urls=
+	want=
+	for value in $values; do
+		urls="$urls $URL$path?$key=$(echo "$value" | tr -d \')"
+		want="$want$code "
+	done
+	# shellcheck disable=SC2086
+	is "$(curl -s -g --max-time 60 -X "$method" -w '%{http_code} ' $urls | grep -o '[0-9]* $\|^[0-9]* ' | tr -d '\n')" "$want" "$method $path?$key=: $code $values"
+done <<'ROWS'
+GET|/p/4194305/debug/pprof/heap|seconds|404|1 600 0600
+GET|/p/4194305/debug/pprof/heap|seconds|400|0 601 '' -1 1K 18446744073709551617
+GET|/p/4194305/debug/pprof/allocs|since|404|mark
+GET|/p/4194305/debug/pprof/allocs|since|400|'' marks mar
+GET|/p/4194305/debug/pprof/heap|raw|404|0 1 false true
+GET|/p/4194305/debug/pprof/heap|raw|400|'' 2 -1 tru
+GET|/p/4194305/debug/pprof/heap|debug|404|0 1
+GET|/p/4194305/debug/pprof/heap|debug|400|'' 2 -1
+GET|/p/4194305/debug/pprof/heap|gc|404|0 1
+GET|/p/4194305/debug/pprof/heap|gc|400|'' 2 -1
+GET|/p/4194305/debug/pprof/heap|ages|404|0 1
+GET|/p/4194305/debug/pprof/heap|ages|400|'' 2 -1
+GET|/p/4194305/debug/pprof/heap|rate|400|1 64K
+POST|/p/4194305/start|seconds|404|1 86400
+POST|/p/4194305/start|seconds|400|0 86401 '' 1m
+POST|/p/4194305/start|rate|404|1 1024G 1099511627776 1073741824k 1048576M 1g
+POST|/p/4194305/start|rate|400|0 0K 1025G 1099511627777 1073741825K 1048577M 17179869185G 1KB 1T K ''
+POST|/p/4194305/start|since|400|mark
+POST|/p/4194305/start|raw|400|1
+POST|/p/4194305/start|debug|400|1
+POST|/p/4194305/start|gc|400|1
+POST|/p/4194305/start|ages|400|1
+POST|/p/4194305/stop|rate|400|1
+POST|/p/4194305/mark|seconds|400|1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|raw|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|debug|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|gc|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|ages|404|0 1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|seconds|400|1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|rate|400|1
+GET|/dead/1.20260101T000000Z/debug/pprof/heap|since|400|mark
+GET|/metrics|raw|400|1
+GET|/dead/|raw|400|1
+ROWS
+end_agent
+
 # Which connection a new one ends when there is no room: the one that has waited longest for a request, its first or a further one.
 cat >room.py <<'PY'
 import select, socket, sys
