@@ -238,6 +238,25 @@ test_digits(void) {
 	    "no sign, blank, letter or base");
 }
 
+/* Three letters are units, no other character is; the greatest number with room, and one more. */
+static void
+test_units(void) {
+	unsigned bad = 0;
+	for (int c = 0; c < 256; c++) {
+		unsigned shift = c == 'K' ? 10 : c == 'M' ? 20 : c == 'G' ? 30 : 0;
+		uint64_t n = 3;
+		int err = fmt_apply_unit(&n, (char)c);
+		bad += err != (shift == 0 ? EINVAL : 0) || n != (uint64_t)3 << shift;
+	}
+	is_uint(bad, 0, "K, M, G and no others");
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t most = UINT64_MAX >> 10 * (i + 1), n = most;
+		ok(fmt_apply_unit(&n, "KMG"[i]) == 0 && n == most << 10 * (i + 1), "the most %c", "KMG"[i]);
+		n = most + 1;
+		ok(fmt_apply_unit(&n, "KMG"[i]) == ERANGE && n == most + 1, "one more has no room");
+	}
+}
+
 static void
 test_words(void) {
 	static const char *const words[] = {"one", "only", "", NULL};
@@ -258,6 +277,7 @@ main(void) {
 	test_parse_cases();
 	test_percent();
 	test_digits();
+	test_units();
 	test_words();
 	return done_testing();
 }

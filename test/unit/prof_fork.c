@@ -370,9 +370,17 @@ sink_that_fails(const void *data, size_t len) {
 	return EIO;
 }
 
+static int
+sink_that_takes(const void *data, size_t len) {
+	(void)data, (void)len;
+	return 0;
+}
+
 static void
 count_in_child(void *arg) {
 	char text[PROF_TEXT_SIZE];
+	prof_dump_t d = {.kind = prof_kind_alloc, .sink = sink_that_takes, .may_wait = true};
+	prof_dump_t bad = {.kind = prof_kind_alloc, .sink = sink_that_fails, .may_wait = true};
 
 	(void)arg;
 	must(prof_dump_nerrors() == 0, 1);
@@ -382,9 +390,11 @@ count_in_child(void *arg) {
 	prof_dump_last_error(text, sizeof(text));
 	must(text[0] == '\0', 4);
 	must(prof_session_rejected() == 0, 5);
+	/* The third failure, not the first, would put off the next one. */
+	must(prof_dump(&bad) == EIO && prof_dump(&bad) == EIO && prof_dump(&d) == 0, 8);
 	must(prof_mdump(prof_kind_manual, "child.heap") == 0, 6);
 	prof_dump_last_path(text, sizeof(text));
-	_exit(prof_dump_nwritten() == 1 && strstr(text, "/child.heap") != NULL ? 0 : 7);
+	_exit(prof_dump_nwritten() == 2 && strstr(text, "/child.heap") != NULL ? 0 : 7);
 }
 
 static void
@@ -394,6 +404,10 @@ test_counts(void) {
 	prof_dump_t d = {.kind = prof_kind_manual, .sink = sink_that_fails, .may_wait = true};
 
 	is_int(prof_dump(&d), EIO, "a profile whose reader fails");
+	d.kind = prof_kind_alloc;
+	for (int i = 0; i < 3; i++)
+		is_int(prof_dump(&d), EIO, "an automatic one, too");
+	is_int(prof_dump(&d), EAGAIN, "after three such failures none is tried for a while");
 	prof_dump_last_error(text, sizeof(text));
 	ok(strncmp(text, "EIO - ", 6) == 0, "has no path: %s", text);
 	is_int(prof_mdump(prof_kind_manual, "parent.heap"), 0, "one in a file");
