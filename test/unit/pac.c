@@ -1170,7 +1170,7 @@ test_strict_ways(void) {
 	    {"a join", serve_joined}};
 	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
 		start(-1, -1);
-		edata_t *e = pac_alloc(pac, 4 * JOIN_MIN, PAGE, false);
+		edata_t *e = pac_alloc(pac, 16 * JOIN_MIN, PAGE, false);
 		char *from = e->addr, *end = edata_end(e);
 		pac_dalloc(pac, e);
 		pac_purge(pac, clock_ns, true);
