@@ -415,11 +415,20 @@ refuse_mremap(void *from, size_t size, size_t new_size, int flags, void *to) {
 	return MAP_FAILED;
 }
 
+/* What is moved over another range leaves none behind. */
+static void *
+counted_mremap(void *from, size_t size, size_t new_size, int flags, void *to) {
+	void *at = os_hooks_real.mremap(from, size, new_size, flags, to);
+	balance -= at != MAP_FAILED ? (long)(size / os_page_size) : 0;
+	return at;
+}
+
 /* Grows to a length far beyond the first, byte by byte at the ends of what there is. */
 static void
 store_grow(const char *how) {
 	pages_store_t s = {NULL, 0};
 	unsigned bad = 0, moves = 0;
+	long at_first = balance;
 	for (size_t n = 1; n < (size_t)8 << 20; n = s.bytes + 1) {
 		void *before = s.at;
 		bad += !pages_store_try_reserve(&s, n) || s.bytes < n || (uintptr_t)s.at % PAGE != 0;
@@ -427,18 +436,20 @@ store_grow(const char *how) {
 		bad += ((char *)s.at)[n - 1] != 0 || ((char *)s.at)[s.bytes - 1] != 0;
 		((char *)s.at)[0] = ((char *)s.at)[s.bytes - 1] = 1;
 		moves += s.at != before;
+		bad += balance - at_first != (long)(s.bytes / os_page_size);
 	}
 	ok(bad == 0 && moves > 3, "%s: a store grows and keeps what is in it", how);
 	void *at = s.at;
 	ok(pages_store_try_reserve(&s, s.bytes) && s.at == at, "%s: not without need", how);
 	pages_store_free(&s);
-	ok(s.at == NULL && s.bytes == 0 && pages_left() == 0, "%s: freed", how);
+	ok(s.at == NULL && s.bytes == 0 && pages_left() == 0 && balance == at_first, "%s: freed", how);
 }
 
 static void
 test_store(void) {
 	pages_store_t s = {NULL, 0};
 	use_hooks();
+	hooks.mremap = counted_mremap;
 	store_grow("moved");
 	hooks.mremap = refuse_mremap;
 	store_grow("copied");
