@@ -674,7 +674,7 @@ n_unused(const hsec_t *s, unsigned *all) {
 	return n;
 }
 
-/* What a request fetches beyond its own, and what comes back, is no block for a free or a lookup. */
+/* What a request fetches beyond its own, and what comes back, is no block for a free. */
 static int
 child_unused(void) {
 	pac_t *pac = cache_on(enabled);
