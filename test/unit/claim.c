@@ -79,6 +79,8 @@ static void *
 away(void *arg) {
 	(void)arg;
 	fill();
+	/* It was refused slots, and waits for some. */
+	its->tsd->tcache->is_refused = its->tsd->tcache->is_waiting = tcache_budget_try_wait(1);
 	wait_turn();
 	wait_turn();
 	is_uint(tsd_enter()->claim.repr, CLAIM_NONE, "the owner settles the claim when it is back");
@@ -102,7 +104,9 @@ test_away(void) {
 	wait_turn();
 	tcache_t *tc = its->tsd->tcache;
 	size_t before = tcache_cached_bytes(tc), used = ctl_size("stats.allocated");
+	ok(tc->is_waiting, "its cache waits for slots");
 	size_t bytes = claim_now();
+	ok(!tc->is_waiting && !tc->is_refused, "one that is claimed waits no more");
 	ok(bytes >= (N - 1) * SMALL && (config_hardening || bytes >= N / 2 * LARGE),
 	    "%zu bytes of a cache with %zu are taken", bytes, before);
 	is_uint(tcache_cached_bytes(tc), before - bytes, "statistics say what is left");

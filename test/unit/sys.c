@@ -533,6 +533,94 @@ test_long_message(void) {
 	is_str(r.out, "begi|next", "and where the disk was full");
 }
 
+/* ---- an image of our own making ---- */
+
+static struct {
+	ElfW(Ehdr) e;
+	ElfW(Phdr) ph[40];
+	char notes[700];
+} image;
+static unsigned char image_id[SYS_BUILD_ID_MAX + 1];
+
+/* Adds a note of this type, owner GNU, at `at`; returns where the next one begins. */
+static size_t
+image_note(size_t at, unsigned type, unsigned bytes) {
+	ElfW(Nhdr) h = {.n_namesz = 4, .n_descsz = bytes, .n_type = type};
+	memcpy(image.notes + at, &h, sizeof(h));
+	memcpy(image.notes + at + sizeof(h), "GNU", 4);
+	memset(image.notes + at + sizeof(h) + 4, 7, bytes);
+	return at + sizeof(h) + 4 + bytes;
+}
+
+/* A segment of a page, an .eh_frame_hdr, a build id of `id` bytes behind a note of `other`. */
+static void
+image_make(unsigned id, unsigned other) {
+	memset(&image, 0, sizeof(image));
+	memcpy(image.e.e_ident, ELFMAG, SELFMAG);
+	image.e.e_phoff = offsetof(__typeof__(image), ph);
+	image.e.e_phnum = 3;
+	image.ph[0] = (ElfW(Phdr)){.p_type = PT_LOAD, .p_memsz = 4096};
+	image.ph[1] = (ElfW(Phdr)){.p_type = PT_GNU_EH_FRAME, .p_vaddr = 100};
+	size_t end = image_note(other == 0 ? 0 : image_note(0, 99, other), NT_GNU_BUILD_ID, id);
+	image.ph[2] = (ElfW(Phdr)){.p_type = PT_NOTE, .p_memsz = end, .p_align = 4,
+	    .p_vaddr = offsetof(__typeof__(image), notes)};
+}
+
+static bool
+image_reads(struct sys_module_s *m, size_t size) {
+	uintptr_t start = (uintptr_t)&image;
+	*m = (struct sys_module_s){.bias = start};
+	return sys_module_of_image(m, start, start + size, image_id);
+}
+
+static void
+test_image(void) {
+	struct sys_module_s m;
+	uintptr_t start = (uintptr_t)&image;
+	image_make(20, 0);
+	ok(image_reads(&m, 4096) && m.start == start && m.end == start + 4096
+	    && m.eh_frame_hdr == (const void *)(start + 100), "an image: its range and tables");
+	ok(m.build_id == image_id && m.build_id_len == 20 && image_id[19] == 7, "its build id");
+	ok(image_reads(&m, sizeof(image.e)) && !image_reads(&m, sizeof(image.e) - 1),
+	    "the least bytes of one");
+	image.ph[3] = (ElfW(Phdr)){.p_type = PT_LOAD, .p_vaddr = 8192, .p_memsz = 100};
+	image.e.e_phnum = 4;
+	ok(image_reads(&m, 4096) && m.end == start + 8292, "a second segment behind the first");
+	image.ph[3].p_vaddr = (ElfW(Addr))-4096;
+	ok(!image_reads(&m, 4096), "one that begins before the image");
+	image_make(20, 0);
+	image.ph[0].p_memsz = 1;
+	ok(image_reads(&m, 4096) && m.end == start + 1, "a segment of one byte");
+	image.ph[0].p_memsz = 0;
+	ok(!image_reads(&m, 4096), "of none");
+	image_make(20, 0);
+	image.e.e_phnum = 1536 / sizeof(image.ph[0]);
+	ok(image_reads(&m, 4096), "as many headers as are read");
+	image.e.e_phnum++;
+	ok(!image_reads(&m, 4096), "one more");
+	image.e.e_phnum = 0;
+	ok(!image_reads(&m, 4096), "none");
+	image_make(20, 0);
+	image.e.e_phoff = 4097;
+	ok(!image_reads(&m, 4096), "headers that are not in it");
+	image_make(20, 0);
+	image.e.e_ident[0]++;
+	ok(!image_reads(&m, 4096), "no image");
+	image_make(SYS_BUILD_ID_MAX, 0);
+	image_id[SYS_BUILD_ID_MAX] = 3;
+	ok(image_reads(&m, 4096) && m.build_id_len == SYS_BUILD_ID_MAX, "the longest build id");
+	image_make(SYS_BUILD_ID_MAX + 4, 0);
+	ok(image_reads(&m, 4096) && m.build_id_len == SYS_BUILD_ID_MAX
+	    && image_id[SYS_BUILD_ID_MAX] == 3, "a longer one is cut");
+	image_make(20, 460);
+	ok(image_reads(&m, 4096) && m.build_id_len == 20, "one that ends with the notes that are read");
+	image_make(20, 464);
+	ok(image_reads(&m, 4096) && m.build_id == NULL, "and one behind them");
+	image_make(20, 0);
+	image.ph[2].p_memsz = 0;
+	ok(image_reads(&m, 4096) && m.build_id == NULL, "no notes");
+}
+
 int
 main(void) {
 	pages_boot_size();
@@ -550,6 +638,7 @@ main(void) {
 	test_readable_filtered();
 	test_copy();
 	test_maps_and_modules();
+	test_image();
 	test_modules_after_fork();
 	test_modules_amid_loading();
 	test_modules_before_handlers();
