@@ -109,14 +109,14 @@ imalloc_arena(tsd_t *tsd, unsigned arena, size_t usize) {
 /*
  * Sets *slot to the index of the bin for a request, which is its class + 1; false if the cache does
  * not serve it. Cached small objects have the alignment of their class, large ones only that of a
- * cache line. A zeroed object of more than TCACHE_LARGE_MUCH bytes comes from an arena, because new
- * pages are zero without being touched.
+ * cache line. A zeroed object of more than TCACHE_FLUSH_ABOVE bytes comes from an arena, because
+ * new pages are zero without being touched.
  */
 static bool
 imalloc_find_slot(const tcache_t *tc, const imalloc_req_t *req, size_t usize, unsigned *slot) {
 	assert(usize > 0 && usize <= SC_LARGE_MAXCLASS);
 	*slot = sz_s2i(usize) + 1;
-	bool wants_new = usize > TCACHE_LARGE_MUCH && (req->zero || opt_zero);
+	bool wants_new = usize > TCACHE_FLUSH_ABOVE && (req->zero || opt_zero);
 	return *slot < tc->nslots && sz_i2s(*slot - 1) >= usize && !wants_new
 	    && req->alignment <= (usize < SC_LARGE_MINCLASS ? PAGE : CACHELINE);
 }
@@ -250,7 +250,7 @@ imalloc_sample(tsd_t *tsd, const imalloc_req_t *req, size_t usize, tcache_t *tc,
 }
 
 /*
- * imalloc_take() for a class above TCACHE_LARGE_SOME bytes. An oversized request whose bin has the
+ * imalloc_take() for a class above TCACHE_GRANT_ABOVE bytes. An oversized request whose bin has the
  * limit 0 is served by the arena of oversized requests.
  */
 static NOINLINE void *
@@ -269,7 +269,7 @@ static void *
 imalloc_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	imalloc_assert_in_gate(tsd);
 	assert(slot > 0 && slot < tc->nslots);
-	if (unlikely(tc->bins[slot].size > TCACHE_LARGE_SOME)) {
+	if (unlikely(tc->bins[slot].size > TCACHE_GRANT_ABOVE)) {
 		return imalloc_take_large(tsd, tc, from, slot);
 	}
 	return tcache_take(tsd, tc, from != NULL ? from : tc->arena, slot);
@@ -300,8 +300,8 @@ imalloc_large_direct(tsd_t *tsd, const imalloc_req_t *req, arena_t *a, size_t us
 		arena_large_count_requests(a, sz_s2i(usize), 1, 0, 0);
 		return arena_large_hand_out(obj);
 	}
-	if (usize > TCACHE_LARGE_MUCH && tsd != NULL && tsd->tcache != NULL) {
-		tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_MUCH, usize);
+	if (usize > TCACHE_FLUSH_ABOVE && tsd != NULL && tsd->tcache != NULL) {
+		tcache_make_way(tsd, tsd->tcache, TCACHE_FLUSH_ABOVE, usize);
 	}
 	return arena_malloc(a, usize, req->alignment, zero, 1);
 }

@@ -42,7 +42,7 @@
  * Longest single wait, in milliseconds, for a reader of standard error, if nobody has asked for the
  * report now (opt_stats_interval), or where a fork may wait for this thread (an extent hook).
  */
-#define PATIENCE_BRIEF_MS 100
+#define TIMEOUT_SHORT_MS 100
 
 /* A whole line fits into the writer's buffer. */
 cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
@@ -1028,7 +1028,7 @@ void
 stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const char *opts) {
 	report_t r;
 	malloc_io_text_t text = {opaque,
-		gate_is_entered(tls_get()) ? PATIENCE_BRIEF_MS : MALLOC_IO_PATIENCE_MS};
+		gate_is_entered(tls_get()) ? TIMEOUT_SHORT_MS : MALLOC_IO_TIMEOUT_MS};
 	if (gate_is_lost()) {
 		return; /* the owners of the locks that would be taken do not exist */
 	}
@@ -1073,7 +1073,7 @@ stats_heartbeat(struct tsd_s *tsd UNUSED, uint64_t bytes) {
 		struct tls_s *tls = tls_get();
 		assert(witness_depth_from(WITNESS_RANK_INIT) == 0);
 		uint32_t depth = gate_leave_all(tls);
-		stats_print(malloc_write_long, &(malloc_io_text_t){NULL, PATIENCE_BRIEF_MS},
+		stats_print(malloc_write_long, &(malloc_io_text_t){NULL, TIMEOUT_SHORT_MS},
 		    opt_stats_interval_opts);
 		gate_reenter(tls, depth);
 	}

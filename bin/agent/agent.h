@@ -23,7 +23,7 @@
 #include "client/clock.h"
 #include "client/jeprof_client.h"
 
-enum { LABELS_MOST = 32 }; /* of --label, at most */
+enum { LABELS_MAX = 32 }; /* of --label, at most */
 
 /* KEY=VALUE of a --label, which each OTLP profile carries; or a label of a process (table.h). */
 typedef struct label_s {
@@ -52,7 +52,7 @@ typedef struct options_s {
 	uint64_t cache_max;
 	bool is_passive;          /* a scrape never starts a session */
 	bool may_control;         /* start, stop and mark are served */
-	label_t labels[LABELS_MOST];
+	label_t labels[LABELS_MAX];
 	size_t nlabels;
 	const char *push_url;     /* base of the receiver that profiles are pushed to; NULL: none */
 	const char *push_header;  /* one more header of its requests, "Name: value"; NULL: none */

@@ -3,7 +3,7 @@
  * of their profiler (src/meta/image.h). While such a process lives, jeprofd holds that file open;
  * when the process has ended the box is copied, the file is closed, so that its memory no longer
  * counts for the cgroup of the process, and what the box says is served below /dead/. At most
- * DEAD_MOST are kept, for DEAD_MS, in a directory below --cache or in memory. Boxes come from
+ * DEAD_MAX are kept, for DEAD_MS, in a directory below --cache or in memory. Boxes come from
  * processes and may hold anything.
  *
  *   dead_watch.c    holds the boxes of the living, and notices their ends
@@ -22,7 +22,7 @@
 #include "text.h"
 
 enum {
-	DEAD_MOST = 64,             /* of the dead that are kept, at most */
+	DEAD_MAX = 64,             /* of the dead that are kept, at most */
 	DEAD_MS = 24 * 3600 * 1000, /* how long one is kept after its end; checked once a minute */
 	DEAD_WHY = 256,             /* bytes of dead_t.why, with its NUL */
 };

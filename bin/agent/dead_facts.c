@@ -3,7 +3,7 @@
  * end of the process (dead.h). A box is a memory file with the tables of a process's profiler, and
  * may say anything. So its numbers are only shown; one fact decides something: that the box was
  * closed makes an exit (with an unknown status, code -1) of an unknown end. At most
- * JEPROF_COURSE_MOST of its lines are read. No locks, no state. Called by dead_watch.c (facts_read)
+ * JEPROF_COURSE_MAX of its lines are read. No locks, no state. Called by dead_watch.c (facts_read)
  * and dead_pages.c (facts_sentence).
  */
 #include "dead.h"
@@ -37,8 +37,8 @@ keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 /* Sets course, points, grown and growing_ms; without lines or memory they stay as they are (0). */
 static void
 read_course(dead_t *d, jeprof_image_t *image) {
-	jeprof_image_line_t *lines = malloc(JEPROF_COURSE_MOST * sizeof(*lines));
-	size_t count = lines != NULL ? jeprof_image_course(image, lines, JEPROF_COURSE_MOST) : 0;
+	jeprof_image_line_t *lines = malloc(JEPROF_COURSE_MAX * sizeof(*lines));
+	size_t count = lines != NULL ? jeprof_image_course(image, lines, JEPROF_COURSE_MAX) : 0;
 	if (count > 0) {
 		keep_course(d, lines, count);
 		d->grown = jeprof_course_growth(lines, count, &d->growing_ms);

@@ -14,7 +14,7 @@
 #include "page.h"
 #include "tell.h"
 
-enum { SPAN_LEAST_MS = 10000 }; /* the least time that the axis of a picture has */
+enum { SPAN_MIN_MS = 10000 }; /* the least time that the axis of a picture has */
 
 /* A time, in ms since 1970, as "2026-11-25 09:15:31Z". */
 static void
@@ -32,7 +32,7 @@ add_time(text_t *t, uint64_t ms) {
 static int64_t
 span_of(const dead_t *d) {
 	int64_t known = d->points > 0 ? (int64_t)d->ended_ms - d->course[0].at_ms : 0;
-	return known > HOUR_MS ? HOUR_MS : known < SPAN_LEAST_MS ? SPAN_LEAST_MS : known;
+	return known > HOUR_MS ? HOUR_MS : known < SPAN_MIN_MS ? SPAN_MIN_MS : known;
 }
 
 /* A row of the list. Called by dead_each(), under its lock; arg: the text. */
@@ -61,7 +61,7 @@ tell_dead_list(text_t *t) {
 	    "<p>Those whose profiler had its tables in a memory file; at most %d are kept, for a "
 	    "day.%s</p>\n<table><tr><th>ended<th class=\"n\">pid<th>name<th>service<th>user<th>how<th>"
 	    "before the end</tr>\n",
-	    DEAD_MOST, options.box_bytes == 0 ? " This jeprofd looks for none: --blackbox off." : "");
+	    DEAD_MAX, options.box_bytes == 0 ? " This jeprofd looks for none: --blackbox off." : "");
 	dead_each(add_row, t);
 	text_add(t, "</table></html>\n");
 }

@@ -5,7 +5,7 @@
  * later jeprofd finds them, or are memory files. Pieces of a box that are zeros become holes.
  *
  * Invariant: the record of an element of `all` does not change; after each addition dead_expire()
- * leaves at most DEAD_MOST, whose files take at most bytes_max() bytes. First go those that ended
+ * leaves at most DEAD_MAX, whose files take at most bytes_max() bytes. First go those that ended
  * more than DEAD_MS ago, then those that exited with status 0 or an unknown one, then others; among
  * equals first those of the program and user of which most are kept, however they ended, and of
  * these the oldest. So a program that crashes again and again does not push out the others. Lock:
@@ -36,8 +36,8 @@
 enum {
 	DISK_BYTES = 256 << 20,   /* that all files together take at most */
 	MEMORY_BYTES = 64 << 20,  /* the same without --cache */
-	COPY_MOST = 32 << 20,     /* bytes of a box, in pieces that are not all zeros, at most */
-	BOX_MOST = 1 << 30,       /* bytes of a box with its zeros, at most, for it to be copied */
+	COPY_MAX = 32 << 20,     /* bytes of a box, in pieces that are not all zeros, at most */
+	BOX_MAX = 1 << 30,       /* bytes of a box with its zeros, at most, for it to be copied */
 	PIECE = 4096,             /* bytes that are copied at once, or skipped if all are zeros */
 	FILES_READ = 1024,        /* newest boxes that are read at the start; others are removed */
 	DRAFT_SECONDS = 60,       /* an older draft was left by a jeprofd that was killed */
@@ -64,7 +64,7 @@ typedef struct entry_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t draft_lock = PTHREAD_MUTEX_INITIALIZER;
-static entry_t all[DEAD_MOST + 1]; /* in the order of addition; of an earlier jeprofd by key */
+static entry_t all[DEAD_MAX + 1]; /* in the order of addition; of an earlier jeprofd by key */
 static unsigned kept;              /* elements of `all` in use */
 /* By end_t: ends of processes whose box jeprofd held, also of those that are not in `all`. */
 static uint64_t ended[end_count];
@@ -161,7 +161,7 @@ try_write(int fd, const void *from, size_t size, off_t at) {
 
 /*
  * Copies the box up to `size`, but for pieces of zeros. If it ends before that, the rest counts as
- * zeros. False and errno: EFBIG, the other pieces have more than COPY_MOST bytes; or a read or a
+ * zeros. False and errno: EFBIG, the other pieces have more than COPY_MAX bytes; or a read or a
  * write fails.
  */
 static bool
@@ -189,7 +189,7 @@ try_copy(int to, int box, off_t size) {
 		if (memcmp(piece, zeros, (size_t)n) != 0) {
 			copied += n;
 			errno = EFBIG; /* try_write() sets its own */
-			if (copied > COPY_MOST || !try_write(to, piece, (size_t)n, at)) {
+			if (copied > COPY_MAX || !try_write(to, piece, (size_t)n, at)) {
 				return false;
 			}
 		}
@@ -210,7 +210,7 @@ try_fill(int fd, dead_t *d, int box) {
 	tail_t tail = {.magic = TAIL_MAGIC, .size = sizeof(*d)};
 	bool has_box = d->why[0] == '\0' && fstat(box, &st) == 0;
 	errno = EFBIG; /* the other two set their own */
-	if (has_box && (st.st_size > BOX_MOST || ftruncate(fd, st.st_size) != 0
+	if (has_box && (st.st_size > BOX_MAX || ftruncate(fd, st.st_size) != 0
 	    || !try_copy(fd, box, st.st_size))) {
 		snprintf(d->why, sizeof(d->why), "its box could not be copied: %s", strerror(errno));
 		has_box = ftruncate(fd, 0) != 0;
@@ -258,7 +258,7 @@ choose(void) {
 	unsigned best = 0, best_weight = 0;
 	for (unsigned i = 0; i < kept; i++) {
 		const dead_t *d = all[i].d;
-		unsigned weight = count_alike(d) + (d->how == end_exit && d->code <= 0 ? DEAD_MOST : 0);
+		unsigned weight = count_alike(d) + (d->how == end_exit && d->code <= 0 ? DEAD_MAX : 0);
 		best = weight > best_weight ? i : best;
 		best_weight = weight > best_weight ? weight : best_weight;
 	}
@@ -273,7 +273,7 @@ try_take_out(entry_t *to) {
 	while (i < kept && all[i].until_ms > now) {
 		i++;
 	}
-	if (i == kept && kept <= DEAD_MOST && bytes_of_all() <= bytes_max()) {
+	if (i == kept && kept <= DEAD_MAX && bytes_of_all() <= bytes_max()) {
 		return false;
 	}
 	i = i < kept ? i : choose();

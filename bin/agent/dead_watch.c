@@ -1,6 +1,6 @@
 /*
  * Holds the boxes of the living (dead.h: a box is a memory file with the tables of a process's
- * profiler; to hold it is to keep it open). The threads of lookers (watch.c) and jobs (scrape.c)
+ * profiler; to hold it is to keep it open). The threads of watchers (watch.c) and jobs (scrape.c)
  * call dead_look() for a process that they have open (jeprof_target_t); it lists the process if
  * that has a box, and drops it from the list if the listed box is no longer its box. A thread waits
  * for the ends of listed processes, by their pidfds, and then keeps what is known of them
@@ -44,7 +44,7 @@ enum {
 	 * process opens its pidfd and closes it again. If the system permits fewer descriptors, both
 	 * limits are lower (held_most).
 	 */
-	HELD_MOST = 512,
+	HELD_MAX = 512,
 	HELD_DESCRIPTORS = 3 + 1, /* for one element of each kind */
 	EXPIRE_MS = 60000,          /* between two turns of dead_expire() and dead_sweep() */
 	LOCKS_MS = 1000,            /* between two checks of the locks */
@@ -83,10 +83,10 @@ typedef struct held_s {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static held_t *list;
-static unsigned held_most = HELD_MOST; /* only main() changes it, before there are threads */
+static unsigned held_most = HELD_MAX; /* only main() changes it, before there are threads */
 static unsigned counts_of[2]; /* elements of the list: [0] without an open box, [1] with one */
 static uint64_t number; /* of the element that put_in() got last */
-/* an epoll of the pidfds, made before lookers run, so read without lock; -1: none */
+/* an epoll of the pidfds, made before watchers run, so read without lock; -1: none */
 static int waiter = -1;
 
 unsigned
@@ -223,7 +223,7 @@ put_in(held_t *h) {
 	pthread_mutex_lock(&lock);
 	h->number = ++number;
 	struct epoll_event event = {.events = EPOLLIN, .data.u64 = h->number};
-	/* A looker and a job may have opened the same box. */
+	/* A watcher and a job may have opened the same box. */
 	if (find(h->pid, h->start) == NULL && counts_of[h->box >= 0] < held_most
 	    && epoll_ctl(waiter, EPOLL_CTL_ADD, h->process, &event) == 0) {
 		h->next = list;

@@ -3,7 +3,7 @@
  * page_heaps (bin/page/heaps.txt): a heap beside malloc's, as virtual machines have, and the signs
  * of a program that has it. Invariant: each read has a bounded size, and what is read may have any
  * content; the sentence has numbers, fixed words and words of heaps.txt only, no text of the
- * process. No locks, no state. Reading a file of a process may block, so only lookers, the threads
+ * process. No locks, no state. Reading a file of a process may block, so only watchers, the threads
  * of watch.c that read processes, call elsewhere_look(); pages.c asks for the sentence. watch.c and
  * pages.c call is_elsewhere().
  */

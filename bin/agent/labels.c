@@ -2,7 +2,7 @@
  * Reads labels and memory use of a process (labels.h): the build-id from the notes of its program,
  * container and systemd unit from the path of its cgroup, the user's name from /etc/passwd.
  * Invariant: everything that is read, but /etc/passwd, has a bounded size and may have any content.
- * No locks, no state. read_labels() reads files that the process can stall; so only the lookers
+ * No locks, no state. read_labels() reads files that the process can stall; so only the watchers
  * (threads of watch.c that read processes) and jobs call it, in watch.c and dead_watch.c. The
  * kernel answers read_usage() and read_cgroup_memory() whatever the process does; they call these
  * too, and the thread of dead_watch.c that notices ends calls read_cgroup_memory().

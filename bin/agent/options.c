@@ -148,7 +148,7 @@ static const struct {
 	{"interval", kind_time, &options.interval_ms, 100, 86400000, "15s",
 	    "between two scrapes; profiling ends by itself three of them after the last scrape"},
 	{"passive", kind_flag, &options.is_passive, 0, 0, "", "a scrape never starts profiling"},
-	{"blackbox", kind_size_or_off, &options.box_bytes, 1 << 20, JEPROF_BOX_MOST, "4M",
+	{"blackbox", kind_size_or_off, &options.box_bytes, 1 << 20, JEPROF_BOX_MAX, "4M",
 	    "the tables of such a session lie in a memory file of that size, which is read when the "
 	    "process has ended: /dead/; off: no such files"},
 	{"allow-control", kind_flag, &options.may_control, 0, 0, "", "serves the paths with POST"},
@@ -227,12 +227,12 @@ is_good_text(kind_t kind, const char *text) {
 	}
 }
 
-/* Adds KEY=VALUE to options.labels; false: malformed, LABELS_MOST are there, or no memory. */
+/* Adds KEY=VALUE to options.labels; false: malformed, LABELS_MAX are there, or no memory. */
 static bool
 try_add_label(const char *text) {
 	size_t length = strcspn(text, "=");
 	char *key = length > 0 && text[length] == '=' ? strndup(text, length) : NULL;
-	if (key == NULL || options.nlabels == LABELS_MOST) {
+	if (key == NULL || options.nlabels == LABELS_MAX) {
 		free(key);
 		return false;
 	}

@@ -1,16 +1,16 @@
 /*
  * Pushes profiles (push.h): sends them as gzipped OTLP requests to a receiver. push_tick() starts
  * jobs in scrape.c that make them: in each --push-interval one for each process that --push-select
- * admits, but at most BEGIN_MOST in a tick. push_done() queues a profile that is made. A thread of
+ * admits, but at most BEGIN_MAX in a tick. push_done() queues a profile that is made. A thread of
  * this file, the sender, sends what is queued, by libcurl.
  *
- * Invariant: `queue` holds at most QUEUE_MOST bytes; where a new profile does not fit, the oldest
+ * Invariant: `queue` holds at most QUEUE_MAX bytes; where a new profile does not fit, the oldest
  * ones are dropped and counted. Only the sending thread waits for the receiver, so that scrapes
  * never do. It sends the oldest profile until the receiver takes or refuses it; one that failed is
  * dropped if newer ones have filled the queue meanwhile. After an attempt in vain it waits: as long
- * as the receiver asks (at most ASKED_MOST_MS), else its own wait. That is WAIT_FIRST_MS at first,
+ * as the receiver asks (at most ASKED_MAX_MS), else its own wait. That is WAIT_FIRST_MS at first,
  * and again once a profile is taken or refused; each attempt in vain doubles it, up to
- * WAIT_MOST_MS, also one after which the receiver's wait was used.
+ * WAIT_MAX_MS, also one after which the receiver's wait was used.
  *
  * Locks: `lock` protects the queue and the figures; functions named *_locked run under it. One of
  * two locks may be held when it is taken: scrape.c's of jobs (push_done) or the table's
@@ -36,15 +36,15 @@
 #endif
 
 enum {
-	QUEUE_MOST = 8 << 20,     /* bytes of the profiles that wait, as they are sent */
-	BEGIN_MOST = 4,           /* profiles begun in one tick */
+	QUEUE_MAX = 8 << 20,     /* bytes of the profiles that wait, as they are sent */
+	BEGIN_MAX = 4,           /* profiles begun in one tick */
 	TICK_MS = 1000,           /* between two ticks, at least */
 	WAIT_FIRST_MS = 1000,     /* before the second attempt */
-	WAIT_MOST_MS = 60000,     /* longest wait for which the receiver did not ask */
-	ASKED_MOST_MS = 600000,   /* longest wait, however long the receiver asks for */
+	WAIT_MAX_MS = 60000,     /* longest wait for which the receiver did not ask */
+	ASKED_MAX_MS = 600000,   /* longest wait, however long the receiver asks for */
 	SEND_MS = 20000,          /* time limit of one attempt */
 	END_SECONDS = 3,          /* push_stop() waits this long for the sender to give up an attempt */
-	ANSWER_MOST = 64 << 10,   /* bytes of an answer that are kept */
+	ANSWER_MAX = 64 << 10,   /* bytes of an answer that are kept */
 };
 
 /* A profile that waits, in the list from the oldest to the newest. */
@@ -80,7 +80,7 @@ void
 push_loss(const push_figures_t *f, char text[PUSH_LOSS]) {
 	snprintf(text, PUSH_LOSS, "--push: %" PRIu64 " profiles were dropped: %" PRIu64 " were larger "
 	    "than %dM, for the others the queue of %dM had no room", f->dropped, f->large,
-	    QUEUE_MOST >> 20, QUEUE_MOST >> 20);
+	    QUEUE_MAX >> 20, QUEUE_MAX >> 20);
 }
 
 /* Tells that profiles were dropped: the first time, and when there are twice as many as then. */
@@ -119,18 +119,18 @@ parcel_free(parcel_t *p) {
 
 /*
  * Queues a body, which it takes, and drops the oldest parcels that no longer fit. A body that is
- * larger than QUEUE_MOST, or for which there is no memory, is dropped itself.
+ * larger than QUEUE_MAX, or for which there is no memory, is dropped itself.
  */
 static void
 enqueue(char *body, size_t length) {
-	parcel_t *p = length <= QUEUE_MOST ? malloc(sizeof(*p)) : NULL;
+	parcel_t *p = length <= QUEUE_MAX ? malloc(sizeof(*p)) : NULL;
 	pthread_mutex_lock(&lock);
 	if (p == NULL) {
 		free(body);
 		queue.figures.dropped++;
-		queue.figures.large += length > QUEUE_MOST;
+		queue.figures.large += length > QUEUE_MAX;
 	} else {
-		while (queue.figures.queued + length > QUEUE_MOST) {
+		while (queue.figures.queued + length > QUEUE_MAX) {
 			parcel_free(take_oldest_locked());
 			queue.figures.dropped++;
 		}
@@ -194,7 +194,7 @@ find_due(proc_t *const *list, int64_t now_ms) {
 
 /*
  * The time from one push of a process to the next, in ms: --push-interval, or longer if there are
- * more processes of the list that are selected than BEGIN_MOST pushes a second can serve. The
+ * more processes of the list that are selected than BEGIN_MAX pushes a second can serve. The
  * caller holds the table's lock.
  */
 static uint64_t
@@ -203,7 +203,7 @@ turn_ms(proc_t *const *list) {
 	for (proc_t *const *p = list; *p != NULL; p++) {
 		selected += is_selected(*p);
 	}
-	uint64_t needed = selected * TICK_MS / BEGIN_MOST;
+	uint64_t needed = selected * TICK_MS / BEGIN_MAX;
 	return needed > options.push_ms ? needed : options.push_ms;
 }
 
@@ -213,7 +213,7 @@ typedef struct due_s {
 } due_t;
 
 /*
- * Collects up to BEGIN_MOST processes that are due, sets their next time; returns how many. Sets
+ * Collects up to BEGIN_MAX processes that are due, sets their next time; returns how many. Sets
  * *again_ms to turn_ms().
  */
 static size_t
@@ -223,7 +223,7 @@ collect_due(int64_t now_ms, due_t *due, uint64_t *again_ms) {
 	table_lock();
 	proc_t *const *list = table_sorted();
 	*again_ms = turn_ms(list);
-	while (n < BEGIN_MOST && (p = find_due(list, now_ms)) != NULL) {
+	while (n < BEGIN_MAX && (p = find_due(list, now_ms)) != NULL) {
 		due[n++] = (due_t){p->pid, p->push_again_ms};
 		p->push_again_ms = now_ms + (int64_t)options.push_ms;
 	}
@@ -247,7 +247,7 @@ make_due_again(const due_t *due) {
 
 void
 push_tick(int64_t now_ms) {
-	due_t due[BEGIN_MOST];
+	due_t due[BEGIN_MAX];
 	uint64_t again_ms = 0;
 	tell_loss();
 	size_t n = options.push_url != NULL ? collect_due(now_ms, due, &again_ms) : 0;
@@ -266,7 +266,7 @@ push_tick(int64_t now_ms) {
 
 /* What the receiver answered. */
 typedef struct reply_s {
-	unsigned char body[ANSWER_MOST];
+	unsigned char body[ANSWER_MAX];
 	size_t length;
 } reply_t;
 
@@ -406,8 +406,8 @@ send_once(CURL *c, reply_t *reply, const parcel_t *p, int64_t *wait_ms) {
 	if (code == CURLE_OK) {
 		curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(c, CURLINFO_RETRY_AFTER, &asked);
-		*wait_ms = asked > 0 && asked < ASKED_MOST_MS / 1000 ? asked * 1000
-		    : asked > 0 ? ASKED_MOST_MS : 0;
+		*wait_ms = asked > 0 && asked < ASKED_MAX_MS / 1000 ? asked * 1000
+		    : asked > 0 ? ASKED_MAX_MS : 0;
 	}
 	tell_trouble(code, status);
 	if (status >= 200 && status < 300) {
@@ -431,7 +431,7 @@ wait_locked(int64_t ms) {
 /* Makes a parcel the oldest again, for the next attempt; drops it if newer ones fill the queue. */
 static void
 put_back_locked(parcel_t *p) {
-	if (queue.figures.queued + p->length > QUEUE_MOST) {
+	if (queue.figures.queued + p->length > QUEUE_MAX) {
 		parcel_free(p);
 		queue.figures.dropped++;
 		return;
@@ -462,7 +462,7 @@ send_all_locked(CURL *c, reply_t *reply) {
 		if (verdict == push_later) {
 			put_back_locked(p);
 			wait_locked(asked_ms > 0 ? asked_ms : wait_ms);
-			wait_ms = wait_ms * 2 < WAIT_MOST_MS ? wait_ms * 2 : WAIT_MOST_MS;
+			wait_ms = wait_ms * 2 < WAIT_MAX_MS ? wait_ms * 2 : WAIT_MAX_MS;
 			continue;
 		}
 		queue.figures.rejected += verdict == push_sent ? rejected_read(reply) : 0;

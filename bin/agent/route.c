@@ -13,8 +13,8 @@
 #include <string.h>
 
 /* Most seconds of ?seconds= of a profile and of a start; most digits of a number in a request. */
-enum { SECONDS_MOST = 600, SESSION_MOST = 86400, DIGITS_MOST = 15 };
-#define RATE_MOST (UINT64_C(1) << 40) /* bytes of ?rate=, at most */
+enum { SECONDS_MAX = 600, SESSION_MAX = 86400, DIGITS_MAX = 15 };
+#define RATE_MAX (UINT64_C(1) << 40) /* bytes of ?rate=, at most */
 
 /*
  * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
@@ -69,7 +69,7 @@ static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
 	static const char units[] = "KMG";
 	size_t digits = strspn(text, "0123456789");
-	if (digits == 0 || digits > DIGITS_MOST) {
+	if (digits == 0 || digits > DIGITS_MAX) {
 		return false;
 	}
 	uint64_t n = strtoull(text, NULL, 10);
@@ -227,12 +227,12 @@ read_argument(arg_t argument, const char *value, order_t *o) {
 	bool is_good = true, is_on = false;
 	switch (argument) {
 	case arg_seconds:
-		is_good = read_number(value, false, 1, o->kind == job_start ? SESSION_MOST : SECONDS_MOST,
+		is_good = read_number(value, false, 1, o->kind == job_start ? SESSION_MAX : SECONDS_MAX,
 		    &n);
 		o->seconds = (unsigned)n;
 		break;
 	case arg_rate:
-		is_good = read_number(value, true, 1, RATE_MOST, &n);
+		is_good = read_number(value, true, 1, RATE_MAX, &n);
 		o->rate = n;
 		break;
 	case arg_since:

@@ -13,7 +13,7 @@
  * until its thread is done, also after scrape_tick() has answered it, and counts there as running
  * unless it sleeps. Limits, beyond which the answer is 503:
  * - a job is started only if fewer than options.scrapes_max run (a delta that wakes up may exceed
- *   that) and, if it will sleep, fewer than DELTAS_MOST such jobs are in the list;
+ *   that) and, if it will sleep, fewer than DELTAS_MAX such jobs are in the list;
  * - a job asks its process only if, itself included, at most PER_PROCESS jobs run for the process,
  *   and at most half of options.scrapes_max, rounded up, for all processes of that effective uid
  *   (there is no such limit for uid 0, or if that option is 1). So the processes of one user that
@@ -42,10 +42,10 @@ enum {
 	TAKEN_MS = 20000,        /* after WAIT_MS, for its answer to a request that it has taken */
 	LATE_MS = 30000,         /* from a job's begin to its deadline; a delta also gets its seconds */
 	PER_PROCESS = 2,         /* running jobs of one process, at most */
-	DELTAS_MOST = 32,        /* jobs with is_delta() in the list, asleep or not, at most */
+	DELTAS_MAX = 32,        /* jobs with is_delta() in the list, asleep or not, at most */
 	LEASE_INTERVALS = 3,     /* a lease ends this many --interval after the last scrape */
-	MARK_MOST = 16 << 20,    /* bytes of the profile that is kept for one mark, at most */
-	MARKS_MOST = 64 << 20,   /* bytes of those of all processes together, at most */
+	MARK_MAX = 16 << 20,    /* bytes of the profile that is kept for one mark, at most */
+	MARKS_MAX = 64 << 20,   /* bytes of those of all processes together, at most */
 	STACK_BYTES = 1 << 20,   /* of a job's thread */
 };
 
@@ -448,7 +448,7 @@ answer_no_mark(job_t *j) {
 
 /*
  * Copies the profile that was kept at the mark; the caller frees it. 0, or an answered errno. The
- * table's lock is held for the copy: at most MARK_MOST bytes, 1 to 3 ms.
+ * table's lock is held for the copy: at most MARK_MAX bytes, 1 to 3 ms.
  */
 static int
 copy_mark(job_t *j, char **text, size_t *bytes) {
@@ -527,7 +527,7 @@ encode_otlp(job_t *j, const struct pprof_profile *profile, const struct pprof_re
 	}
 	table_unlock();
 	const char *name = strrchr(l.exe, '/');
-	struct otlp_attribute all[OTLP_FIXED + LABELS_MOST] = {
+	struct otlp_attribute all[OTLP_FIXED + LABELS_MAX] = {
 		{"service.name", l.service[0] != '\0' ? l.service : j->target.name, 0},
 		{"process.pid", NULL, j->target.pid},
 		{"process.executable.name", name != NULL ? name + 1 : j->target.name, 0},
@@ -767,7 +767,7 @@ run_stop(job_t *j) {
 
 /*
  * Keeps now->profile in the record (proc->mark), in place of that of an older mark. If it exceeds
- * MARK_MOST or MARKS_MOST, frees it and returns false. In that case the older profile stays, unless
+ * MARK_MAX or MARKS_MAX, frees it and returns false. In that case the older profile stays, unless
  * the process itself remembers the new moment (is_own): then it is freed too, because it does not
  * belong to the mark of the process.
  */
@@ -776,7 +776,7 @@ try_keep_mark(job_t *j, jeprof_reply_t *now, bool is_own) {
 	table_lock();
 	proc_t *p = j->proc;
 	size_t others = counts.mark_bytes - p->mark_bytes;
-	bool fits = now->profile_bytes <= MARK_MOST && others + now->profile_bytes <= MARKS_MOST;
+	bool fits = now->profile_bytes <= MARK_MAX && others + now->profile_bytes <= MARKS_MAX;
 	if (fits || is_own) {
 		free(p->mark);
 		p->mark = fits ? now->profile : NULL;
@@ -1011,7 +1011,7 @@ has_place(const order_t *order) {
 	for (const job_t *j = jobs; j != NULL; j = j->next) {
 		deltas += is_delta(&j->order);
 	}
-	return job_count < options.scrapes_max && (!is_delta(order) || deltas < DELTAS_MOST);
+	return job_count < options.scrapes_max && (!is_delta(order) || deltas < DELTAS_MAX);
 }
 
 /* Adds the job to the list and starts its thread, which owns it then. False: it stays ours. */

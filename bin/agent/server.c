@@ -37,15 +37,15 @@
 
 enum {
 	POOL_BYTES = 16384,      /* of one connection: request line, headers, buffers */
-	PATH_MOST = 512,         /* bytes */
-	BODY_MOST = 4096,        /* bytes, which are discarded; the answer to a longer one is 413 */
+	PATH_LEN_MAX = 512,         /* bytes */
+	BODY_MAX = 4096,        /* bytes, which are discarded; the answer to a longer one is 413 */
 	/*
 	 * bytes of a body that are read; if there are more, the connection is closed. This is more than
-	 * BODY_MOST, because a client may lose the answer 413 if the connection is closed while it
+	 * BODY_MAX, because a client may lose the answer 413 if the connection is closed while it
 	 * still sends the body.
 	 */
-	DISCARDED_MOST = 1 << 20,
-	TOKEN_MOST = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
+	DISCARDED_MAX = 1 << 20,
+	TOKEN_MAX = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
 	TOKEN_MS = 5000,         /* the file of the token may be a pipe whose writer takes so long */
 	READING_MS = 30000,      /* time for a client to send a request, idle time before it included */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
@@ -80,7 +80,7 @@ typedef struct request_s {
 
 static int listener = -1;
 static struct MHD_Daemon *daemon_;
-static char token[TOKEN_MOST]; /* set by server_listen(), before there are threads */
+static char token[TOKEN_MAX]; /* set by server_listen(), before there are threads */
 static size_t token_length;    /* 0: requests need no token */
 
 static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -455,7 +455,7 @@ on_argument(void *arg, enum MHD_ValueKind kind, const char *key, const char *val
 
 static void
 refuse_large_body(request_t *q) {
-	answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MOST);
+	answer_line(&q->answer, 413, "a body of more than %d bytes", BODY_MAX);
 }
 
 /*
@@ -469,11 +469,11 @@ parse_request(request_t *q, const char *path, const char *method) {
 	table_lock();
 	counts.requests++;
 	table_unlock();
-	if (strlen(path) > PATH_MOST) {
-		answer_line(&q->answer, 414, "the path is longer than %d bytes", PATH_MOST);
+	if (strlen(path) > PATH_LEN_MAX) {
+		answer_line(&q->answer, 414, "the path is longer than %d bytes", PATH_LEN_MAX);
 		return;
 	}
-	if (strtoull(header(q, "Content-Length"), NULL, 10) > DISCARDED_MOST) {
+	if (strtoull(header(q, "Content-Length"), NULL, 10) > DISCARDED_MAX) {
 		refuse_large_body(q);
 		return;
 	}
@@ -499,7 +499,7 @@ parse_request(request_t *q, const char *path, const char *method) {
  */
 static void
 refuse_body(request_t *q) {
-	if (q->body_bytes > BODY_MOST) {
+	if (q->body_bytes > BODY_MAX) {
 		refuse_large_body(q);
 	} else if (q->body_bytes > 0 && q->route.is_post) {
 		answer_line(&q->answer, 400, "a body is not read: arguments stand behind the ? of the "
@@ -532,7 +532,7 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
 	if (*body_bytes > 0) {
 		q->body_bytes += *body_bytes;
 		*body_bytes = 0;
-		return q->body_bytes <= DISCARDED_MOST ? MHD_YES : MHD_NO;
+		return q->body_bytes <= DISCARDED_MAX ? MHD_YES : MHD_NO;
 	}
 	if (q->answer.status == 0 && !q->is_checked) {
 		refuse_body(q);

@@ -1,13 +1,13 @@
 /*
  * The table of processes (table.h): a hash table of CHAINS chains by pid. Invariant: a record is in
  * a chain or is_gone. table_remove() and table_release() free a record that is gone if no job holds
- * it (`holders` is 0) and no looker has it. A looker is a thread of watch.c that reads processes;
- * it has the record while that is_busy. If the record is gone when its look ends, the looker clears
- * is_busy, raises `holders` and calls table_release(). One mutex protects the table and `counts`.
- * Nothing is done under it that a watched process could make wait: jeprof_close() only closes a
- * descriptor here, because lookers leave no request in a mailbox (jeprof_manner_return). watch.c
- * adds and removes records, dead_watch.c removes those of processes that ended; scrape.c, push.c,
- * metrics.c, targets.c and pages.c use them; main.c and server.c use only the counts.
+ * it (`holders` is 0) and no watcher has it. A watcher is a thread of watch.c that reads processes;
+ * it has the record while that is_busy. If the record is gone when its look ends, the watcher
+ * clears is_busy, raises `holders` and calls table_release(). One mutex protects the table and
+ * `counts`. Nothing is done under it that a watched process could make wait: jeprof_close() only
+ * closes a descriptor here, because watchers leave no request in a mailbox (jeprof_manner_return).
+ * watch.c adds and removes records, dead_watch.c removes those of processes that ended; scrape.c,
+ * push.c, metrics.c, targets.c and pages.c use them; main.c and server.c use only the counts.
  */
 #include "table.h"
 

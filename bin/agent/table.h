@@ -1,12 +1,12 @@
 /*
  * The table of the machine's processes, with labels, figures and history of those that run the
- * library. The lookers, threads of watch.c that read processes, fill it; the functions that answer
+ * library. The watchers, threads of watch.c that read processes, fill it; the functions that answer
  * requests read it, and jobs (scrape.c) keep the lease and the mark of a process in it. Invariant:
  * records are read and changed only under the table's lock, but for the fields that belong to a
- * looker, and nothing that a process can hold up is done under that lock. A record is found by pid.
- * If the inode number of /proc/PID has changed, the start time of the process is read; if this is
- * not that of the record, another process has got the pid, and the record is replaced. A record
- * that was removed is freed when no job holds it and no looker works on it any more. Used by
+ * watcher, and nothing that a process can hold up is done under that lock. A record is found by
+ * pid. If the inode number of /proc/PID has changed, the start time of the process is read; if this
+ * is not that of the record, another process has got the pid, and the record is replaced. A record
+ * that was removed is freed when no job holds it and no watcher works on it any more. Used by
  * watch.c, dead_watch.c, scrape.c, push.c, the files that write answers (tell.h), server.c and
  * main.c.
  */
@@ -86,25 +86,25 @@ typedef struct proc_s {
 	/* Set by table_add(), the inode number also later if it was not known (0). */
 	int pid;
 	uint64_t inode;           /* of /proc/PID when last seen; another process has another */
-	/* Used without a lock, but only by the looker that works on the record (is_busy). */
+	/* Used without a lock, but only by the watcher that works on the record (is_busy). */
 	jeprof_target_t *target;  /* open; NULL if the last look did not make it kind_ours */
 	uint64_t heartbeats;      /* of the process when its figures were last asked for */
 	bool was_asked;           /* its figures were asked for since it was opened */
-	unsigned failures;        /* failed requests in a row, at most FAILURES_MOST; idle is none */
+	unsigned failures;        /* failed requests in a row, at most FAILURES_MAX; idle is none */
 	int64_t ask_again_ms;     /* earliest time of the next request */
 	int64_t search_again_ms;  /* earliest time of the next search for figures.heap */
 	/* Under the lock. */
 	proc_kind_t kind;
 	uint64_t start;           /* clock ticks from boot to its start; 0 while labels is NULL */
 	unsigned uid;             /* effective; 0 while labels is NULL */
-	bool is_busy;             /* in the queue of the lookers, or being worked on by one */
+	bool is_busy;             /* in the queue of the watchers, or being worked on by one */
 	bool is_gone;             /* no longer in the table */
 	bool is_seen;             /* by the present round of watch.c, or by a job since the last one */
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
 	/*
-	 * NULL until the process first runs the library. Only the looker that works on the record
-	 * writes it, under the lock; so this looker may read it without the lock.
+	 * NULL until the process first runs the library. Only the watcher that works on the record
+	 * writes it, under the lock; so this watcher may read it without the lock.
 	 */
 	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */
@@ -117,7 +117,7 @@ typedef struct proc_s {
 	char *mark;               /* profile (heap_v2) that a POST /mark kept; NULL: none */
 	size_t mark_bytes;        /* of it; 0 without one */
 	bool has_own_mark;        /* the process itself was told to remember the last mark */
-	unsigned holders;         /* jobs that hold the record (watch_hold), not its looker (is_busy) */
+	unsigned holders;         /* jobs that hold the record (watch_hold), not its watcher */
 	struct proc_s *next;      /* in the chain of the hash table */
 } proc_t;
 
@@ -135,7 +135,7 @@ typedef struct counts_s {
 	uint64_t sessions;
 	uint64_t lacks[lack_count]; /* those of `sessions`, by what they lack */
 	uint64_t renewed;         /* extensions of leases */
-	uint64_t written_off;     /* lookers replaced and jobs answered, as a process blocked them */
+	uint64_t written_off;     /* watchers replaced and jobs answered, as a process blocked them */
 	unsigned processes;       /* kind_ours, now */
 	unsigned unreadable;      /* kind_denied, now */
 	size_t mark_bytes;        /* of all records together */
@@ -151,11 +151,11 @@ void table_unlock(void);
 proc_t *table_find(int pid);                /* NULL: there is no record */
 proc_t *table_add(int pid, uint64_t inode); /* of a pid without a record; NULL: no memory */
 
-/* Takes the record out of the table; frees it if it has no holder and no looker, else later. */
+/* Takes the record out of the table; frees it if it has no holder and no watcher, else later. */
 void table_remove(proc_t *p);
 
 /*
- * Lowers `holders`, and frees the record if it is gone, without a holder and not is_busy. A looker
+ * Lowers `holders`, and frees the record if it is gone, without a holder and not is_busy. A watcher
  * whose record is gone when its look ends clears is_busy, raises `holders` and calls this, to free
  * it.
  */

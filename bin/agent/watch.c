@@ -4,13 +4,13 @@
  * the records that are due for a look, which reads the process. A record is due every
  * options.look_ms if the process runs the library. Other processes may start a program with the
  * library by exec; they are looked at again when as much time has passed as the record was old at
- * the last look (1 s to 5 min). Lookers, a few threads, take records from the queue and look at
+ * the last look (1 s to 5 min). Watchers, a few threads, take records from the queue and look at
  * their processes.
  *
- * Invariant: a record with is_busy is in the queue or belongs to one looker, which works on it
+ * Invariant: a record with is_busy is in the queue or belongs to one watcher, which works on it
  * without a lock. A process can block the thread that reads it (userfaultfd, its own file system);
- * a looker that is blocked for HELD_UP_MS is replaced and ends when its look returns. Locks: the
- * table's, and the queue's (`lock`, also for `lookers`), which may be taken inside the table's.
+ * a watcher that is blocked for HELD_UP_MS is replaced and ends when its look returns. Locks: the
+ * table's, and the queue's (`lock`, also for `watchers`), which may be taken inside the table's.
  * Called by main.c, and by scrape.c (watch_hold).
  */
 #include "watch.h"
@@ -34,24 +34,24 @@ enum {
 	 * and there may be hundreds of these
 	 */
 	LOOKERS = 8,
-	LOOKERS_MOST = 32,      /* with those that are blocked */
-	HELD_UP_MS = 5000,      /* a looker whose look lasts longer counts as blocked */
+	WATCHERS_MAX = 32,      /* with those that are blocked */
+	HELD_UP_MS = 5000,      /* a watcher whose look lasts longer counts as blocked */
 	ASK_MS = 400,           /* for a process to take a request; as long again for its answer */
 	QUEUE_ROOM = 4096,      /* records; those beyond it wait for the next round */
-	FAILURES_MOST = 8,      /* each failed request doubles the wait, at most this many times */
+	FAILURES_MAX = 8,      /* each failed request doubles the wait, at most this many times */
 	RETRY_MIN_MS = 1000,    /* bounds of the time between looks at a process that is not ours */
 	RETRY_MAX_MS = 300000,
 	SEARCH_MS = 300000,     /* from a search for a heap beside malloc's (elsewhere.h) to the next */
-	STACK_BYTES = 512 << 10, /* of a looker */
+	STACK_BYTES = 512 << 10, /* of a watcher */
 };
 
-/* A looker: a thread that reads processes. Under the queue's lock. */
+/* A watcher: a thread that reads processes. Under the queue's lock. */
 typedef struct looker_s {
 	pthread_t thread;
 	bool is_started;      /* the thread exists; false: this element is free */
 	bool is_written_off;  /* was blocked and replaced: ends after its current look */
 	int64_t since_ms;     /* start of the current look (monotonic clock); 0: it waits for work */
-} looker_t;
+} watcher_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
@@ -61,7 +61,7 @@ static proc_t *queue[QUEUE_ROOM];
  * modulo QUEUE_ROOM these are the indexes of the oldest one and of the next one.
  */
 static unsigned first, last;
-static looker_t lookers[LOOKERS_MOST];
+static watcher_t watchers[WATCHERS_MAX];
 static bool is_full; /* there was a process too many for --max-processes; under the table's lock */
 
 /* ---- one look, without a lock ---- */
@@ -96,7 +96,7 @@ take_figures(look_t *l, const char *answer) {
  * Asks the process for its figures. Does not ask if the next request is not due, or if the number
  * of its heartbeats is the same as when it was last asked: then it has allocated little or nothing.
  * The request has failed if the process refuses, or is not idle and does not answer; the time until
- * the next one doubles with each failure, up to FAILURES_MOST. That it is idle (EAGAIN) is no
+ * the next one doubles with each failure, up to FAILURES_MAX. That it is idle (EAGAIN) is no
  * failure.
  */
 static void
@@ -116,7 +116,7 @@ ask_figures(proc_t *p, look_t *l, int64_t now) {
 		l->head = p->target->head;
 		p->heartbeats = l->head.heartbeats;
 	}
-	p->failures = is_told || error == EAGAIN ? 0 : p->failures + (p->failures < FAILURES_MOST);
+	p->failures = is_told || error == EAGAIN ? 0 : p->failures + (p->failures < FAILURES_MAX);
 	p->ask_again_ms = now + ((int64_t)options.look_ms << p->failures) - 1;
 }
 
@@ -289,8 +289,8 @@ serve(proc_t *p) {
 }
 
 static void *
-looker_main(void *arg) {
-	looker_t *me = arg;
+watcher_main(void *arg) {
+	watcher_t *me = arg;
 	pthread_mutex_lock(&lock);
 	while (!ending && !me->is_written_off) {
 		if (first == last) {
@@ -311,23 +311,23 @@ looker_main(void *arg) {
 
 /* ---- rounds ---- */
 
-/* Starts a looker in a free element; 0, or an errno, EAGAIN if none is free. The lock is held. */
+/* Starts a watcher in a free element; 0, or an errno, EAGAIN if none is free. The lock is held. */
 static int
 start_looker(void) {
 	int i = 0;
-	while (i < LOOKERS_MOST && lookers[i].is_started) {
+	while (i < WATCHERS_MAX && watchers[i].is_started) {
 		i++;
 	}
-	if (i == LOOKERS_MOST) {
+	if (i == WATCHERS_MAX) {
 		return EAGAIN;
 	}
 	pthread_attr_t attributes;
 	pthread_attr_init(&attributes);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
-	lookers[i] = (looker_t){.is_started = true};
-	int error = pthread_create(&lookers[i].thread, &attributes, looker_main, &lookers[i]);
-	lookers[i].is_started = error == 0;
+	watchers[i] = (watcher_t){.is_started = true};
+	int error = pthread_create(&watchers[i].thread, &attributes, watcher_main, &watchers[i]);
+	watchers[i].is_started = error == 0;
 	pthread_attr_destroy(&attributes);
 	return error;
 }
@@ -344,17 +344,17 @@ watch_start(void) {
 }
 
 /*
- * Starts a new looker for each that is blocked for HELD_UP_MS, and writes the blocked one off. If
- * none can be started, because there are LOOKERS_MOST or the system has no more threads, the
+ * Starts a new watcher for each that is blocked for HELD_UP_MS, and writes the blocked one off. If
+ * none can be started, because there are WATCHERS_MAX or the system has no more threads, the
  * blocked one is not written off: it takes the next record when its look returns. So there are
  * always LOOKERS threads that are not written off.
  */
 static void
-replace_lookers(int64_t now) {
+replace_watchers(int64_t now) {
 	unsigned count = 0;
 	pthread_mutex_lock(&lock);
-	for (int i = 0; i < LOOKERS_MOST; i++) {
-		looker_t *l = &lookers[i];
+	for (int i = 0; i < WATCHERS_MAX; i++) {
+		watcher_t *l = &watchers[i];
 		if (l->is_started && !l->is_written_off && l->since_ms != 0
 		    && now - l->since_ms > HELD_UP_MS && start_looker() == 0) {
 			l->is_written_off = true;
@@ -463,7 +463,7 @@ void
 watch_tick(int64_t now_ms) {
 	static int64_t next_ms;
 	int64_t every = options.look_ms < 5000 ? (int64_t)options.look_ms : 5000;
-	replace_lookers(now_ms);
+	replace_watchers(now_ms);
 	tell_full();
 	if (now_ms >= next_ms) {
 		next_ms = now_ms + every;

@@ -6,11 +6,11 @@
 #pragma once
 #include "table.h"
 
-/* Starts the lookers, the threads that read processes; 0 or errno. */
+/* Starts the watchers, the threads that read processes; 0 or errno. */
 int watch_start(void);
 
 /*
- * Starts a new looker in place of each that a process has blocked for more than 5 s. Reads /proc,
+ * Starts a new watcher in place of each that a process has blocked for more than 5 s. Reads /proc,
  * so that new processes are found, if that was last done options.look_ms ago or 5 s ago, whichever
  * is less. now_ms: monotonic clock. Called by main() at the start, then about every second.
  */

@@ -133,7 +133,7 @@ search_copies(const jeprof_target_t *t) {
 	int process = (int)syscall(SYS_pidfd_open, t->pid, 0);
 	int own = process >= 0 ? open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	error = own < 0 ? errno : error;
-	for (int i = 0; fd < 0 && error == ENOENT && i < most && i < CLIENT_FDS_MOST; i++) {
+	for (int i = 0; fd < 0 && error == ENOENT && i < most && i < CLIENT_FDS_MAX; i++) {
 		fd = open_copied(own, process, i);
 		error = fd < 0 ? errno : error;
 	}

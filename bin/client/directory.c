@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* Bytes of a path; bytes of a status file that are read; pause between two polls. */
-enum { PATH_BYTES = PATH_MAX + 64, STATUS_MOST = 4096, PAUSE_MS = 20 };
+enum { PATH_BYTES = PATH_MAX + 64, STATUS_MAX = 4096, PAUSE_MS = 20 };
 /*
  * Times that a command is sent again, at most: because its lease was over by the clock of the
  * process or, once, without a lease, because an older library may not know that word.
@@ -71,7 +71,7 @@ is_old(int fd, const struct stat *old) {
  */
 static bool
 read_answer(const command_t *c, bool is_taken, jeprof_reply_t *reply) {
-	char text[STATUS_MOST];
+	char text[STATUS_MAX];
 	uint64_t answered;
 	int start = 0, error;
 	int fd = open(c->status, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);

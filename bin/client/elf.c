@@ -12,8 +12,8 @@
 enum {
 	PHDRS_MAX = 128,         /* program headers of one object */
 	NOTES_MAX = 65536,       /* bytes of one note segment */
-	HEADERS_MOST = 4096,     /* ELF objects of one client_elf_t */
-	NOTES_MOST = 64 << 20,   /* bytes of notes of one client_elf_t */
+	HEADERS_MAX = 4096,     /* ELF objects of one client_elf_t */
+	NOTES_SIZE_MAX = 64 << 20,   /* bytes of notes of one client_elf_t */
 };
 
 /*
@@ -46,7 +46,7 @@ look_at_notes(client_elf_t *elf, client_object_t *o, const Elf64_Phdr *segment) 
 	char text[NOTES_MAX];
 	uint64_t address = elf->is_file ? segment->p_offset : o->bias + segment->p_vaddr;
 	uint64_t bytes = segment->p_filesz;
-	if (bytes > sizeof(text) || bytes > NOTES_MOST - elf->notes
+	if (bytes > sizeof(text) || bytes > NOTES_SIZE_MAX - elf->notes
 	    || !elf->read(elf->arg, address, text, bytes)) {
 		o->is_whole = false;
 		return;
@@ -117,7 +117,7 @@ client_read_object(client_elf_t *elf, uint64_t start, client_object_t *o) {
 	Elf64_Phdr h[PHDRS_MAX];
 	header_t e;
 	memset(o, 0, sizeof(*o));
-	if (elf->headers >= HEADERS_MOST || !elf->read(elf->arg, start, &e, sizeof(e))
+	if (elf->headers >= HEADERS_MAX || !elf->read(elf->arg, start, &e, sizeof(e))
 	    || !is_ours(&e)) {
 		return false;
 	}

@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-	ANCESTORS_MOST = 4096, /* steps from a process up to process 1 of its pid namespace */
+	ANCESTORS_MAX = 4096, /* steps from a process up to process 1 of its pid namespace */
 	CAP_ADMIN = 21,        /* the bit of CAP_SYS_ADMIN */
 };
 
@@ -106,7 +106,7 @@ find_first(int pid, place_t *at) {
 	place_t above;
 	bool is_known = read_place(pid, at);
 	for (int i = 0; is_known && at->own != 1; i++) {
-		is_known = i < ANCESTORS_MOST && at->parent != 0 && read_place(at->parent, &above)
+		is_known = i < ANCESTORS_MAX && at->parent != 0 && read_place(at->parent, &above)
 		    && strcmp(above.pid_space, at->pid_space) == 0;
 		*at = above;
 	}

@@ -25,11 +25,11 @@
 enum {
 	PIECE = 1 << 20,         /* bytes of a file that are searched at once */
 	OVERLAP = 64,            /* bytes kept of the previous piece: more than the longest mark */
-	FILE_MOST = 256 << 20,   /* bytes of a program's file that are searched for marks */
-	SYMBOLS_MOST = 16 << 20, /* bytes of a table of symbols, and of its strings */
-	SECTIONS_MOST = 4096,    /* sections of a program; in one with more no malloc is looked for */
-	LINE_MOST = 1000,        /* bytes of a process's command line that are shown */
-	ENVIRONMENT_MOST = 1 << 14, /* bytes of its environment in which LD_PRELOAD is looked for */
+	FILE_MAX = 256 << 20,   /* bytes of a program's file that are searched for marks */
+	SYMBOLS_MAX = 16 << 20, /* bytes of a table of symbols, and of its strings */
+	SECTIONS_MAX = 4096,    /* sections of a program; in one with more no malloc is looked for */
+	LINE_LEN_MAX = 1000,        /* bytes of a process's command line that are shown */
+	ENVIRONMENT_MAX = 1 << 14, /* bytes of its environment in which LD_PRELOAD is looked for */
 };
 
 /* ---- loaded ---- */
@@ -99,7 +99,7 @@ find_marks(int fd) {
 	unsigned found = 0;
 	size_t kept = 0;
 	ssize_t n;
-	for (off_t at = 0; text != NULL && at < FILE_MOST && (n = pread(fd, text + kept, PIECE, at))
+	for (off_t at = 0; text != NULL && at < FILE_MAX && (n = pread(fd, text + kept, PIECE, at))
 	    > 0; at += n) {
 		size_t length = kept + (size_t)n;
 		for (unsigned i = 0; i < MARKS; i++) {
@@ -122,7 +122,7 @@ try_read_at(int fd, void *buf, size_t size, uint64_t at) {
 /* Whether a table of dynamic symbols defines that name. */
 static bool
 has_symbol(int fd, const Elf64_Shdr *table, const Elf64_Shdr *strings, const char *name) {
-	if (table->sh_size > SYMBOLS_MOST || strings->sh_size > SYMBOLS_MOST || strings->sh_size == 0) {
+	if (table->sh_size > SYMBOLS_MAX || strings->sh_size > SYMBOLS_MAX || strings->sh_size == 0) {
 		return false;
 	}
 	Elf64_Sym *symbols = malloc(table->sh_size + 1);
@@ -151,7 +151,7 @@ has_malloc(int fd) {
 	Elf64_Ehdr e;
 	Elf64_Shdr table, strings;
 	if (!try_read_at(fd, &e, sizeof(e), 0) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0
-	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_shnum > SECTIONS_MOST
+	    || e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_shnum > SECTIONS_MAX
 	    || e.e_shentsize != sizeof(table)) {
 		return false;
 	}
@@ -214,7 +214,7 @@ is_other_library(const jeprof_target_t *t, const char *path) {
 static const char *
 preloaded_allocator(const jeprof_target_t *t, char *buf, size_t size) {
 	static const char key[] = "LD_PRELOAD=";
-	char text[ENVIRONMENT_MOST];
+	char text[ENVIRONMENT_MAX];
 	ssize_t length = client_read_proc(t->task, "environ", text, sizeof(text));
 	const char *list = "";
 	for (char *word = text; length > 0 && word < text + length; word += strlen(word) + 1) {
@@ -269,7 +269,7 @@ cut_title(char *word) {
 
 void
 client_restart_line(const jeprof_target_t *t, char *buf, size_t size) {
-	char text[LINE_MOST], library[2 * PATH_MAX];
+	char text[LINE_LEN_MAX], library[2 * PATH_MAX];
 	library_path(library, sizeof(library));
 	size_t at = (size_t)snprintf(buf, size, "LD_PRELOAD=");
 	at += client_put_word(buf + at, size - at - 1, library);

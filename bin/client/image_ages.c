@@ -9,7 +9,7 @@
  * records that lie outside of the parts (the ranges of the tables) are read from a process or a
  * core; a box (the file of the tables) does not have them.
  * Invariant: walk_t.budget is the number of records and blocks that may still be read, so that
- * forged lists end. It begins at RECORDS_MOST; for a file at the number of records for which its
+ * forged lists end. It begins at RECORDS_MAX; for a file at the number of records for which its
  * bytes have room, if that is less (of a stream, the bytes that were read so far). No locks. Called
  * by image_tables.c, after the sites and counts were read.
  */
@@ -21,10 +21,10 @@
 enum {
 	BATCH_BYTES = 16384,     /* bytes of records that are read together, at most */
 	BLOCK_MAX = 4096,        /* bytes of the largest block or record that is read */
-	RECORDS_MOST = 16 << 20, /* records and blocks of one image that are read */
+	RECORDS_MAX = 16 << 20, /* records and blocks of one image that are read */
 	RECORD_FIELDS = image_record_sized + 1, /* fields that a root with records has */
 	/* Ages are shown if at least this percentage of the live samples have a record. */
-	KNOWN_LEAST = 95,
+	KNOWN_MIN = 95,
 };
 
 typedef struct walk_s {
@@ -154,10 +154,10 @@ blocks_walk(walk_t *w, uint64_t at, bool is_in_parts) {
 static void
 all_walk(walk_t *w) {
 	const jeprof_image_t *image = w->image;
-	uint64_t most = image->target != NULL ? RECORDS_MOST
+	uint64_t most = image->target != NULL ? RECORDS_MAX
 	    : image_file_bytes(image) / image->root.struct_bytes[image_struct_record] + 1;
 	bool is_box = image->end != NULL;
-	w->budget = most < RECORDS_MOST ? most : RECORDS_MOST;
+	w->budget = most < RECORDS_MAX ? most : RECORDS_MAX;
 	blocks_walk(w, image->root.records, true);
 	if (!is_box) {
 		blocks_walk(w, image->root.records_elsewhere, false);
@@ -191,6 +191,6 @@ image_read_ages(jeprof_image_t *image) {
 	all_walk(&w);
 	uint64_t live = image->cur.objs, taken = w.taken < live ? w.taken : live;
 	image->aged = live == 0 ? 100 : (unsigned)((double)taken / (double)live * 100);
-	image->has_ages = image->aged >= KNOWN_LEAST;
+	image->has_ages = image->aged >= KNOWN_MIN;
 	return w.error;
 }

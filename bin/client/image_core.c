@@ -24,14 +24,14 @@
 #include <sys/stat.h>
 
 enum {
-	HEADERS_MOST = 1 << 18,  /* program headers; a core with more is refused */
-	FILES_MOST = 32 << 20,   /* bytes of the note NT_FILE; a larger one is left out */
-	AUXV_MOST = 8192,        /* bytes of the note NT_AUXV */
-	NOTES_MOST = 1 << 20,    /* notes */
+	HEADERS_MAX = 1 << 18,  /* program headers; a core with more is refused */
+	FILES_MAX = 32 << 20,   /* bytes of the note NT_FILE; a larger one is left out */
+	AUXV_MAX = 8192,        /* bytes of the note NT_AUXV */
+	NOTES_SIZE_MAX = 1 << 20,    /* notes */
 	CHUNK = 65536,           /* bytes of a stream that are read and searched at once */
-	PAGE_LEAST = 4096,       /* heads of parts are looked for at multiples of it */
+	PAGE_SIZE_MIN = 4096,       /* heads of parts are looked for at multiples of it */
 	OBJECT_BYTES = 16384,    /* kept of what begins with an ELF header */
-	KEPT_MOST = 1 << 30,     /* bytes of a stream that are kept */
+	KEPT_MAX = 1 << 30,     /* bytes of a stream that are kept */
 };
 
 /* What the core says beside its memory. */
@@ -130,7 +130,7 @@ headers_read(jeprof_image_t *image, core_t *core) {
 	struct stat st = {.st_size = 0};
 	uint64_t n = headers_count(image, core);
 	fstat(image->fd, &st);
-	if (n == 0 || n > HEADERS_MOST) {
+	if (n == 0 || n > HEADERS_MAX) {
 		return image_fail(image, EINVAL, core->header.e_phnum == PN_XNUM && image->is_stream
 		    ? "a core of so many mappings cannot be read from a pipe; give a file"
 		    : "the core is damaged: the number of its headers makes no sense");
@@ -162,11 +162,11 @@ auxv_take(core_t *core, const char *text, size_t size) {
 /* Takes what is wanted of one note, if it is NT_AUXV or the first NT_FILE. 0 or ENOMEM. */
 static int
 note_take(jeprof_image_t *image, core_t *core, uint32_t type, uint64_t at, uint32_t size) {
-	char text[AUXV_MOST];
+	char text[AUXV_MAX];
 	if (type == NT_AUXV && size <= sizeof(text) && image_read_file(image, at, text, size)) {
 		auxv_take(core, text, size);
 	}
-	if (type != NT_FILE || size > FILES_MOST || core->files != NULL) {
+	if (type != NT_FILE || size > FILES_MAX || core->files != NULL) {
 		return 0;
 	}
 	char *files = malloc((size_t)size + 1);
@@ -188,7 +188,7 @@ static int
 notes_read(jeprof_image_t *image, core_t *core) {
 	uint64_t at = core->notes_at, end = core->notes_at + core->notes_size;
 	int error = 0;
-	for (unsigned i = 0; i < NOTES_MOST && error == 0 && at + sizeof(Elf64_Nhdr) <= end; i++) {
+	for (unsigned i = 0; i < NOTES_SIZE_MAX && error == 0 && at + sizeof(Elf64_Nhdr) <= end; i++) {
 		Elf64_Nhdr h;
 		if (!image_read_file(image, at, &h, sizeof(h))) {
 			return 0;
@@ -253,7 +253,7 @@ files_to_map(jeprof_image_t *image, const core_t *core) {
 	}
 	image->lacks_files = i < head[0];
 	if (error == 0 && core->vdso != 0) {
-		error = map_line(image, core, core->vdso, core->vdso + PAGE_LEAST, 0, "[vdso]");
+		error = map_line(image, core, core->vdso, core->vdso + PAGE_SIZE_MIN, 0, "[vdso]");
 	}
 	return error != 0 ? image_fail(image, error, "no memory") : 0;
 }
@@ -282,7 +282,7 @@ static void
 root_search(jeprof_image_t *image) {
 	const image_range_t *r = image->ranges.items;
 	for (size_t i = 0; i < image->ranges.n; i++) {
-		for (uint64_t at = 0; at + sizeof(image_head_t) <= r[i].size; at += PAGE_LEAST) {
+		for (uint64_t at = 0; at + sizeof(image_head_t) <= r[i].size; at += PAGE_SIZE_MIN) {
 			char bytes[sizeof(image_head_t)];
 			image_head_t h;
 			if (!image_read_file(image, r[i].offset + at, bytes, sizeof(bytes))) {
@@ -340,13 +340,13 @@ keep_begin(keeper_t *k, uint64_t address, uint64_t size) {
 
 /*
  * Keeps n bytes, at most `left`; the memory for them doubles as they come. 0, ENOMEM, or EFBIG
- * above KEPT_MOST.
+ * above KEPT_MAX.
  */
 static int
 keep_add(keeper_t *k, const unsigned char *bytes, size_t n) {
 	image_range_t *r = (image_range_t *)k->kept.items + k->kept.n - 1;
 	n = n < k->left ? n : (size_t)k->left;
-	if (k->total + n > KEPT_MOST) {
+	if (k->total + n > KEPT_MAX) {
 		return EFBIG;
 	}
 	if (r->size + n > r->offset) { /* offset: the room so far */
@@ -370,8 +370,8 @@ static int
 chunk_look(jeprof_image_t *image, keeper_t *k, uint64_t address, const unsigned char *bytes,
     size_t n, bool is_first) {
 	int error = 0;
-	for (size_t at = 0; at < n && error == 0; at += PAGE_LEAST) {
-		size_t page = n - at < PAGE_LEAST ? n - at : PAGE_LEAST;
+	for (size_t at = 0; at < n && error == 0; at += PAGE_SIZE_MIN) {
+		size_t page = n - at < PAGE_SIZE_MIN ? n - at : PAGE_SIZE_MIN;
 		image_head_t h;
 		if (k->left == 0 && page >= sizeof(h) && is_head(bytes + at, address + at, &h)) {
 			image->at = h.root == h.self ? h.self : image->at;
@@ -421,7 +421,7 @@ stream_loads(jeprof_image_t *image, core_t *core) {
 	}
 	image->ranges = k.kept;
 	return error == 0 ? 0 : error == EFBIG ? image_fail(image, error, "its tables take more than "
-	    "the %d MiB that are read of a pipe; give a file", KEPT_MOST >> 20)
+	    "the %d MiB that are read of a pipe; give a file", KEPT_MAX >> 20)
 	    : image_fail(image, error, "no memory for the profiler's tables in this core");
 }
 

@@ -12,7 +12,7 @@
 #include "client/removed.h"
 
 enum {
-	TEXT_MOST = 64 << 20,    /* bytes of a memory map */
+	TEXT_MAX = 64 << 20,    /* bytes of a memory map */
 };
 
 /* Bytes that are allocated for n bytes of text: a power of two above n, 65536 or more; 0 for 0. */
@@ -24,7 +24,7 @@ text_room(size_t n) {
 int
 image_add_text(jeprof_image_t *image, const char *text, size_t length) {
 	size_t sum = image->maps_bytes + length;
-	if (sum + 1 > TEXT_MOST) {
+	if (sum + 1 > TEXT_MAX) {
 		return 0; /* this piece is left out */
 	}
 	if (sum + 1 > text_room(image->maps_bytes)) {

@@ -27,17 +27,17 @@
 enum {
 	OBJECT_MAX = 4096,       /* bytes of the largest struct */
 	FRAMES_MAX = 4096,       /* frames of a site */
-	OBJECTS_MOST = 4 << 20,  /* objects: the largest budget; if the process may run, 4 times that */
-	MODULES_MOST = 4096,     /* records of loaded objects; later ones are left out */
-	RESUMES_MOST = 1000,     /* times that a walk through a running process goes back */
-	RESTARTS_MOST = 16,      /* times that it forgets all sites and begins anew */
+	OBJECTS_MAX = 4 << 20,  /* objects: the largest budget; if the process may run, 4 times that */
+	MODULES_MAX = 4096,     /* records of loaded objects; later ones are left out */
+	RESUMES_MAX = 1000,     /* times that a walk through a running process goes back */
+	RESTARTS_MAX = 16,      /* times that it forgets all sites and begins anew */
 	FRAMES_PER_OBJECT = 4,   /* frames of all sites, at most, for each of objects_most */
 	CHAIN_TRIES = 8,         /* times that the counts of a site are read, in a running process */
 	PIECE_BYTES = 64,        /* alignment of sites and counts, and least size of an object */
 	/* What each root has; later fields, structs and bytes are used only if the root has them. */
-	FIELDS_LEAST = image_count_life,
-	STRUCTS_LEAST = image_struct_block,
-	ROOT_LEAST = offsetof(image_root_t, records),
+	FIELDS_MIN = image_count_life,
+	STRUCTS_MIN = image_struct_block,
+	ROOT_MIN = offsetof(image_root_t, records),
 };
 
 /* In place of the next site on the list: the object is no site, so none follows. */
@@ -200,7 +200,7 @@ parts_check(jeprof_image_t *image) {
 	uint64_t there = image->target != NULL ? 4 * bytes : image_file_bytes(image);
 	bytes = bytes < there ? bytes : there;
 	uint64_t budget = bytes / PIECE_BYTES + 1;
-	image->budget = budget < OBJECTS_MOST ? budget : OBJECTS_MOST;
+	image->budget = budget < OBJECTS_MAX ? budget : OBJECTS_MAX;
 	image->budget *= image->is_live ? 4 : 1; /* some objects are read more than once */
 	uint64_t objects = image->objects_most;
 	image->budget = image->budget < objects ? image->budget : objects;
@@ -214,9 +214,9 @@ parts_check(jeprof_image_t *image) {
 static int
 layout_check(jeprof_image_t *image) {
 	const image_root_t *r = &image->root;
-	if (r->nfields < FIELDS_LEAST || r->nstructs < STRUCTS_LEAST) {
+	if (r->nfields < FIELDS_MIN || r->nstructs < STRUCTS_MIN) {
 		return image_fail(image, EPROTO, "its library is older than this program, which needs %u "
-		    "fields of its tables; it has %u", (unsigned)FIELDS_LEAST, r->nfields);
+		    "fields of its tables; it has %u", (unsigned)FIELDS_MIN, r->nfields);
 	}
 	for (unsigned i = 0; i < IMAGE_NFIELDS && i < r->nfields; i++) {
 		const image_field_t *f = &r->fields[i];
@@ -224,7 +224,7 @@ layout_check(jeprof_image_t *image) {
 			return image_fail(image, EINVAL, "the tables are damaged: field %u makes no sense", i);
 		}
 	}
-	for (unsigned i = 0; i < STRUCTS_LEAST; i++) {
+	for (unsigned i = 0; i < STRUCTS_MIN; i++) {
 		if (r->struct_bytes[i] == 0 || r->struct_bytes[i] > OBJECT_MAX) {
 			return image_fail(image, EINVAL, "the tables are damaged: a size makes no sense");
 		}
@@ -260,7 +260,7 @@ image_read_root(jeprof_image_t *image) {
 		return error;
 	}
 	size_t bytes = root_bytes(r);
-	if (bytes < ROOT_LEAST || r->head.self != image->at
+	if (bytes < ROOT_MIN || r->head.self != image->at
 	    || !image_read(image, image->at, r, bytes)) {
 		return image_fail(image, EINVAL, "the tables are damaged: the root is not whole");
 	}
@@ -721,7 +721,7 @@ sites_walk(jeprof_image_t *image) {
 			return error;
 		}
 		if (!is_proven && image->is_live) {
-			if (++resumes > RESUMES_MOST) {
+			if (++resumes > RESUMES_MAX) {
 				image->torn++;
 				image->is_broken = true;
 				return 0;
@@ -733,12 +733,12 @@ sites_walk(jeprof_image_t *image) {
 			image->is_broken = image->is_broken || next == NOWHERE;
 			next = next == NOWHERE ? 0 : next;
 		}
-		if (is_lost && ++restarts <= RESTARTS_MOST) {
+		if (is_lost && ++restarts <= RESTARTS_MAX) {
 			sites_forget(image);
 			next = image->root.sites;
 		}
-		image->torn += restarts > RESTARTS_MOST;
-		image->is_broken = image->is_broken || restarts > RESTARTS_MOST;
+		image->torn += restarts > RESTARTS_MAX;
+		image->is_broken = image->is_broken || restarts > RESTARTS_MAX;
 		at = next;
 	}
 	image->torn += image->is_live && image->is_spent; /* what was not read, once */
@@ -765,11 +765,11 @@ path_read(jeprof_image_t *image, uint64_t at) {
 	return strdup(text);
 }
 
-/* Reads the records of loaded objects, up to a damaged one or MODULES_MOST. 0 or ENOMEM. */
+/* Reads the records of loaded objects, up to a damaged one or MODULES_MAX. 0 or ENOMEM. */
 static int
 modules_walk(jeprof_image_t *image) {
 	uint32_t last = 0;
-	for (uint64_t at = image->root.modules; at != 0 && image->modules.n < MODULES_MOST;) {
+	for (uint64_t at = image->root.modules; at != 0 && image->modules.n < MODULES_MAX;) {
 		unsigned char bytes[OBJECT_MAX] = {0};
 		bool is_read = try_read_object(image, image_struct_module, at, bytes);
 		uint32_t number = (uint32_t)image_field(image, bytes, image_module_number);

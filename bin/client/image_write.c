@@ -597,8 +597,8 @@ write_all(writer_t *w) {
 static int
 write_bounded(jeprof_image_t *image, FILE *to, uint64_t bytes_max) {
 	writer_t w = {.image = image, .to = to, .bytes_max = bytes_max};
-	w.lines = malloc(JEPROF_COURSE_MOST * sizeof(*w.lines));
-	w.nlines = w.lines == NULL ? 0 : jeprof_image_course(image, w.lines, JEPROF_COURSE_MOST);
+	w.lines = malloc(JEPROF_COURSE_MAX * sizeof(*w.lines));
+	w.nlines = w.lines == NULL ? 0 : jeprof_image_course(image, w.lines, JEPROF_COURSE_MAX);
 	int error = w.lines == NULL ? ENOMEM : write_all(&w);
 	free(w.lines);
 	if (error != 0) {

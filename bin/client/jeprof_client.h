@@ -136,7 +136,7 @@ typedef struct jeprof_target_s {
 	uint64_t slot_lease[JEPROF_SLOTS];
 	int64_t slot_seen_ms[JEPROF_SLOTS];
 	bool slot_was_answered[JEPROF_SLOTS];
-	bool has_odd_file;      /* a file with the name of that of a mailbox has none that we know */
+	bool has_foreign_file;  /* a file with the name of that of a mailbox has none that we know */
 } jeprof_target_t;
 
 /* Whether a session runs in this state, even if it just ends or is paused. */
@@ -391,7 +391,7 @@ typedef struct jeprof_image_line_s {
 	uint64_t faults;           /* major page faults since the start */
 } jeprof_image_line_t;
 
-enum { JEPROF_COURSE_MOST = 3600 }; /* lines of an image: an hour or more */
+enum { JEPROF_COURSE_MAX = 3600 }; /* lines of an image: an hour or more */
 
 /*
  * Reads the image of a process that was opened or probed; EACCES if only its mailbox file or its
@@ -442,7 +442,7 @@ void jeprof_image_close(jeprof_image_t *image);
  */
 uint64_t jeprof_box_opened(const jeprof_target_t *t);
 /* Bytes of a box whose size neither a request nor prof_blackbox_size names. */
-enum { JEPROF_BOX_BYTES = 16 << 20, JEPROF_BOX_MOST = 1 << 30 };
+enum { JEPROF_BOX_BYTES = 16 << 20, JEPROF_BOX_MAX = 1 << 30 };
 /*
  * To be called before a process is asked to start with a box ("blackbox:true" or "blackbox:fd"):
  * whether it can have one. The kernel is asked, not the process. 0, also if it has a box already;

@@ -264,8 +264,8 @@ take_answer(jeprof_target_t *t, wait_t *w) {
  */
 static int
 check_idle(jeprof_target_t *t, const wait_t *w) {
-	int64_t patience_ms = w->request->idle_ms != 0 ? w->request->idle_ms : IDLE_MS;
-	if (w->request->manner == jeprof_manner_wait || client_now_ms() - w->begin < patience_ms) {
+	int64_t timeout_ms = w->request->idle_ms != 0 ? w->request->idle_ms : IDLE_MS;
+	if (w->request->manner == jeprof_manner_wait || client_now_ms() - w->begin < timeout_ms) {
 		return 0;
 	}
 	int error = jeprof_check_same(t);

@@ -4,7 +4,7 @@
  * begin (elf.c). Of several open mailboxes the one with most heartbeats (a count that rises while
  * the process allocates or its profiler's thread runs) is used. Invariant: the search finds a
  * mailbox only after its magic, protocol version, size and place (it begins in a writable mapping)
- * were checked, and it looks at no more than RANGES_MOST mappings and CANDIDATES mailboxes. No
+ * were checked, and it looks at no more than RANGES_MAX mappings and CANDIDATES mailboxes. No
  * locks, no state. The search is called by way.c; client_read_head() by way.c and mailbox.c,
  * jeprof_look() by mailbox.c, bin/ctl and bin/agent; the copying by most files of this folder.
  */
@@ -19,11 +19,11 @@
 #include <unistd.h>
 
 enum {
-	/* CANDIDATES and RANGES_MOST bound one search: a hostile process cannot make it long. */
+	/* CANDIDATES and RANGES_MAX bound one search: a hostile process cannot make it long. */
 	/* mailboxes that are read in one process, closed ones too; later ones are ignored */
 	CANDIDATES = 16,
 	/* mappings that are read; later ones are ignored. The default of vm.max_map_count is 65530. */
-	RANGES_MOST = 1 << 17,
+	RANGES_MAX = 1 << 17,
 };
 
 /* A mapping of the process. */
@@ -99,7 +99,7 @@ read_maps(search_t *s) {
 		return errno;
 	}
 	errno = 0;
-	while (error == 0 && s->count < RANGES_MOST && getline(&line, &size, maps) > 0) {
+	while (error == 0 && s->count < RANGES_MAX && getline(&line, &size, maps) > 0) {
 		error = add_range(s, line, &room);
 	}
 	if (error == 0 && ferror(maps)) {

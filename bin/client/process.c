@@ -65,7 +65,7 @@ client_find_fd(int task, client_open_fd_t *open_it, void *arg) {
 		return -1;
 	}
 	struct dirent *e;
-	for (int i = 0; fd < 0 && error == ENOENT && i < CLIENT_FDS_MOST
+	for (int i = 0; fd < 0 && error == ENOENT && i < CLIENT_FDS_MAX
 	    && (e = readdir(dir)) != NULL; i++) {
 		if (isdigit((unsigned char)e->d_name[0])) {
 			fd = open_it(dirfd(dir), e->d_name, arg);

@@ -26,7 +26,7 @@ enum {
 	 * of the user, stands before most of the others.
 	 */
 	CLIENT_STATUS_BYTES = 65536,
-	CLIENT_FDS_MOST = 1 << 17, /* descriptors of one process that are searched */
+	CLIENT_FDS_MAX = 1 << 17, /* descriptors of one process that are searched */
 	CLIENT_SETTLE_MS = 50, /* after a request was taken back, as the process may be reading it */
 };
 
@@ -67,7 +67,7 @@ uint64_t client_rss(const jeprof_target_t *t);
 typedef int client_open_fd_t(int dir, const char *number, void *arg);
 
 /*
- * Calls open_it for the descriptors of a process, at most CLIENT_FDS_MOST, until it opens one or
+ * Calls open_it for the descriptors of a process, at most CLIENT_FDS_MAX, until it opens one or
  * fails with another errno than ENOENT. That descriptor, or -1 and errno; ENOENT: there is none.
  */
 int client_find_fd(int task, client_open_fd_t *open_it, void *arg);

@@ -23,7 +23,7 @@
 #include "client/proc_stat.h"
 
 enum {
-	ENVIRON_MOST = 262144, /* bytes of the environment that are searched for MALLOC_CONF */
+	ENVIRON_MAX = 262144, /* bytes of the environment that are searched for MALLOC_CONF */
 	CAP_PTRACE = 19,   /* the bit of CAP_SYS_PTRACE */
 	PF_KTHREAD = 0x200000, /* the kernel's flag of its own threads */
 };
@@ -61,7 +61,7 @@ close_fd(jeprof_target_t *t) {
 
 /*
  * A client_open_fd_t: opens the file behind a descriptor of the process if it is that process's
- * mailbox, as t->fd; sets t->head, and t->has_odd_file if what is in it is no mailbox.
+ * mailbox, as t->fd; sets t->head, and t->has_foreign_file if what is in it is no mailbox.
  */
 static int
 open_if_mailbox(int dir, const char *number, void *arg) {
@@ -75,7 +75,7 @@ open_if_mailbox(int dir, const char *number, void *arg) {
 	t->fd = has_name ? openat(dir, number, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
 	bool is_one = t->fd >= 0 && fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode)
 	    && client_read_head(t);
-	t->has_odd_file = t->has_odd_file || (t->fd >= 0 && !is_one);
+	t->has_foreign_file = t->has_foreign_file || (t->fd >= 0 && !is_one);
 	if (t->fd >= 0 && (!is_one || t->head.pid != t->own_pid)) { /* a parent's, inherited by fork */
 		close_fd(t);
 	}
@@ -93,7 +93,7 @@ open_memfd(jeprof_target_t *t) {
 	close_fd(t);
 	t->way = jeprof_way_memfd;
 	t->block = 0;
-	t->has_odd_file = false;
+	t->has_foreign_file = false;
 	return client_find_fd(t->task, open_if_mailbox, t) >= 0;
 }
 
@@ -130,12 +130,12 @@ last_value(const char *conf, const char *key) {
 
 /*
  * Sets t->dir to the control directory that MALLOC_CONF names in the environment with which the
- * process was started, in its first ENVIRON_MOST bytes. False if it names none that exists.
+ * process was started, in its first ENVIRON_MAX bytes. False if it names none that exists.
  */
 static bool
 find_dir(jeprof_target_t *t) {
-	char *text = malloc(ENVIRON_MOST);
-	ssize_t length = text != NULL ? client_read_proc(t->task, "environ", text, ENVIRON_MOST) : -1;
+	char *text = malloc(ENVIRON_MAX);
+	ssize_t length = text != NULL ? client_read_proc(t->task, "environ", text, ENVIRON_MAX) : -1;
 	bool is_found = false, is_seen = false;
 	for (char *at = text; length > 0 && at < text + length && !is_seen; at += strlen(at) + 1) {
 		is_seen = strncmp(at, "MALLOC_CONF=", 12) == 0;
@@ -256,10 +256,11 @@ denied(jeprof_target_t *t, int error) {
 	    && !d.has_more_caps && !d.may_trace && d.yama == 0;
 	d.is_dumpable = is_dumpable(t, gids, is_last);
 	const char *reason = client_denial_reason(&d, buf, sizeof(buf));
+	const char *file = t->has_foreign_file
+	    ? "its memory file " PROF_MAILBOX_FD_NAME " holds no mailbox that we know, and " : "";
 	return client_fail(t, EACCES, "%d %s: no way in (%s): %s%s", t->pid, t->name, strerror(error),
-	    t->has_odd_file ? "its memory file " PROF_MAILBOX_FD_NAME " holds no mailbox that we know, "
-	    "and " : "", reason != NULL ? reason : "the kernel does not say why; use sudo, or start it "
-	    "with MALLOC_CONF=prof_ctl_dir:DIR");
+	    file, reason != NULL ? reason : "the kernel does not say why; use sudo, or start it with "
+	    "MALLOC_CONF=prof_ctl_dir:DIR");
 }
 
 /*

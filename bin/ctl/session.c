@@ -176,7 +176,7 @@ settle_box(jeprof_target_t *p, char text[JEPROF_TEXT]) {
 	size_t at;
 	bool is_wanted = box != NULL && strcmp(box, "false") != 0;
 	uint64_t bytes = JEPROF_BOX_BYTES;
-	if (size != NULL && (!try_size(size, &bytes) || bytes > JEPROF_BOX_MOST)) {
+	if (size != NULL && (!try_size(size, &bytes) || bytes > JEPROF_BOX_MAX)) {
 		return; /* the process refuses what is no size of a box, whatever else is asked for */
 	}
 	bool is_possible = jeprof_check_box(p, bytes) == 0;

@@ -4,7 +4,7 @@
 # Caller: Dump.
 package CpuProfile;
 
-use constant MOST_FRAMES => 65536; # of a stack; more is damage
+use constant FRAMES_MAX => 65536; # of a stack; more is damage
 
 # [template of unpack for a word, bytes of a word]
 my @forms = (['Q<', 8], ['L<', 4], ['Q>', 8], ['L>', 4]);
@@ -34,7 +34,7 @@ sub written {
 	my ($period, $is_whole, @rows) = ($head->[3] * 1000, 0);
 	while ($at + 2 * $size <= length $text) {
 		my ($samples, $count) = unpack "$word$word", substr $text, $at, 2 * $size;
-		last if $count < 1 || $count > MOST_FRAMES || $at + (2 + $count) * $size > length $text;
+		last if $count < 1 || $count > FRAMES_MAX || $at + (2 + $count) * $size > length $text;
 		my ($first, @others) = unpack "$word$count", substr $text, $at + 2 * $size, $count * $size;
 		$at += (2 + $count) * $size;
 		$is_whole = $samples == 0 && $count == 1 && $first == 0;

@@ -7,11 +7,11 @@
 # Missing.
 package Elf;
 
-# Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time; MINI_MOST: bytes of an
+# Numbers of the ELF format; SYM_CHUNK: how many symbols are read at a time; MINI_MAX: bytes of an
 # unpacked .gnu_debugdata.
 use constant { ET_REL => 1, ET_EXEC => 2, ET_CORE => 4, PT_LOAD => 1, PT_NOTE => 4, SHT_SYMTAB => 2, SHT_NOBITS => 8, SHT_DYNSYM => 11,
 	SHF_EXECINSTR => 4,
-	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192, MINI_MOST => 1 << 28 };
+	EM_ARM => 40, PF_X => 1, SYM_CHUNK => 8192, MINI_MAX => 1 << 28 };
 
 my %opened; # path -> Elf, or 0 if it is none
 
@@ -193,7 +193,7 @@ sub mini {
 	my $section = $self->section('.gnu_debugdata') or return undef;
 	my $tool = Tool::find('xz')
 	    or return Talk::note("$self->{path}: xz is not installed, so its .gnu_debugdata is not read") // undef;
-	my ($text, $is_whole) = Tool::output([$tool, '-dcq'], $self->bytes(@$section{qw(offset size)}), MINI_MOST);
+	my ($text, $is_whole) = Tool::output([$tool, '-dcq'], $self->bytes(@$section{qw(offset size)}), MINI_MAX);
 	return $self->{mini} = $is_whole ? of_text($self->{path}, $text) : undef;
 }
 

@@ -11,10 +11,10 @@
 package Report;
 
 # STACKS_IN_FULL: the page lists so many stacks; the data have source lines for twice as many of the
-# heaviest records. COUNTS_MOST: of all snapshots together, one for each stack that a snapshot has;
+# heaviest records. COUNTS_MAX: of all snapshots together, one for each stack that a snapshot has;
 # where there are more, some snapshots keep their sums only. The page gets fewer, as it has only
 # those that changed. PLAIN: bytes of data above which gzip packs them.
-use constant { STACKS_IN_FULL => 20, COUNTS_MOST => 1_000_000, PLAIN => 150_000 };
+use constant { STACKS_IN_FULL => 20, COUNTS_MAX => 1_000_000, PLAIN => 150_000 };
 
 # The verb: writes HTML to a file or to standard output. --json without -o: prints JSON in place of
 # it; with -o FILE: writes the HTML, and prints JSON that tells the file; with "-o -": fails.
@@ -549,16 +549,16 @@ sub cells {
 	return join ',', @out;
 }
 
-# The snapshots whose stacks the page has, as { index => 1 }: all if they have COUNTS_MOST counts
+# The snapshots whose stacks the page has, as { index => 1 }: all if they have COUNTS_MAX counts
 # at most or are three at most, else about as many as have that together, evenly chosen, with the
 # first, the last and the largest. Of the others the page has the sums.
 sub whole {
 	my @snaps = @_;
 	my $size = 0;
 	$size += length($_->{counts}) / length pack 'LFF', 0, 0, 0 for @snaps;
-	return { map { $_ => 1 } 0 .. $#snaps } if $size <= COUNTS_MOST || @snaps <= 3;
+	return { map { $_ => 1 } 0 .. $#snaps } if $size <= COUNTS_MAX || @snaps <= 3;
 	my ($peak) = sort { $snaps[$b]{bytes} <=> $snaps[$a]{bytes} || $a <=> $b } 0 .. $#snaps;
-	my $count = int(@snaps * COUNTS_MOST / $size);
+	my $count = int(@snaps * COUNTS_MAX / $size);
 	$count = 3 if $count < 3;
 	my %whole = map { int($_ * $#snaps / ($count - 1) + 0.5) => 1 } 0 .. $count - 1;
 	$whole{$peak} = 1;

@@ -1,12 +1,12 @@
 // Last part of the view in jeprofd: fetches the profile of a running process at an interval, or
 // once that of a dead one. series.js converts the kept profiles to the data form of a report of
-// files (Data in model.js). Above MOST_SNAPSHOTS, every second one of the older half is dropped.
+// files (Data in model.js). Above SNAPSHOTS_MAX, every second one of the older half is dropped.
 // The selection survives new data: it is stored by names and times, because index numbers change.
 // So do the length of the table of functions, the focused box and unfolded stacks.
 // follow() is the first call of the page, which scripts/join-page writes behind this file; it reads
 // where to fetch, and how often, from the element "data" (bin/agent/page.c).
 
-const MOST_SNAPSHOTS = 60;
+const SNAPSHOTS_MAX = 60;
 // Seconds from the end of a fetch to the next one, if the element "data" does not say it.
 const USUAL_SECONDS = 10;
 /**
@@ -141,8 +141,8 @@ function add_profile(profile) {
 	}
 	const kept = view.is_begun && !is_other ? selection() : null;
 	feed.snapshots.push(snapshot);
-	if (feed.snapshots.length > MOST_SNAPSHOTS) {
-		feed.snapshots = feed.snapshots.filter((_, i) => i % 2 === 0 || i > MOST_SNAPSHOTS / 2);
+	if (feed.snapshots.length > SNAPSHOTS_MAX) {
+		feed.snapshots = feed.snapshots.filter((_, i) => i % 2 === 0 || i > SNAPSHOTS_MAX / 2);
 	}
 	const model = new Model(make_data(feed.snapshots));
 	view.models[0] = model;

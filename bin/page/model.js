@@ -102,7 +102,7 @@ const ALL = -1;
 const STACKS = 20;
 // The most results that kept() keeps; before it adds one more, it drops all. To show one snapshot
 // makes four to eight.
-const MOST_RESULTS = 100;
+const RESULTS_MAX = 100;
 // The share 1 - exp(-ratio) of a ratio below this is taken as the ratio, as 1 - exp would lose its
 // digits. A share of a label below this is taken as none.
 const NEARLY_NONE = 1e-9;
@@ -471,7 +471,7 @@ class Model {
 		const text = key.join();
 		if (!this.results.has(text)) {
 			const result = count();
-			if (this.results.size === MOST_RESULTS) {
+			if (this.results.size === RESULTS_MAX) {
 				this.results.clear();
 			}
 			this.results.set(text, result);

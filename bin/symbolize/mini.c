@@ -1,7 +1,7 @@
 /*
  * Unpacks the symbol table that a stripped object may carry (.gnu_debugdata): an ELF file packed by
  * xz, whose .symtab has the functions that .dynsym lacks. Fedora and its kin make such objects.
- * Invariant: unpacked data take MINI_MOST bytes at most; larger ones count as none. The unpacker is
+ * Invariant: unpacked data take MINI_MAX bytes at most; larger ones count as none. The unpacker is
  * liblzma, loaded only here, so the program runs without it. No locks: one thread. Called by
  * symbols.c (elf_of) and object.c (object_close).
  */
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MINI_MOST = 1 << 28 };	/* bytes */
+enum { MINI_MAX = 1 << 28 };	/* bytes */
 
 /* What lzma_stream_buffer_decode() of liblzma returns. */
 enum { LZMA_DONE = 0, LZMA_NO_ROOM = 10 };
@@ -29,10 +29,10 @@ unpack(const Elf_Data *packed, size_t *size) {
 
 	if (library != NULL)
 		*(void **)&decode = dlsym(library, "lzma_stream_buffer_decode");
-	for (size_t room = 4096 + 8 * packed->d_size, last = 0; decode != NULL && last < MINI_MOST;
+	for (size_t room = 4096 + 8 * packed->d_size, last = 0; decode != NULL && last < MINI_MAX;
 	    last = room, room *= 2) {
-		room = room < MINI_MOST ? room : MINI_MOST;
-		uint64_t memory_most = MINI_MOST;
+		room = room < MINI_MAX ? room : MINI_MAX;
+		uint64_t memory_most = MINI_MAX;
 		size_t in_at = 0;
 		char *image = malloc(room);
 		int result = image == NULL ? -1 : decode(&memory_most, 0, NULL, packed->d_buf, &in_at,

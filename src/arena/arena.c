@@ -33,11 +33,11 @@ uint8_t arena_sampled_map[SAMPLED_MAP_SIZE] = {1};
 /*
  * Objects that are flushed together are returned row by row (a row: neighbours in the array that
  * belong to one bin) while rows have FLUSH_ROW_MIN objects. After a shorter row a batch of up to
- * FLUSH_MAX objects is sorted by bin, if it has at least FLUSH_FEW: they are distributed over
+ * FLUSH_MAX objects is sorted by bin, if it has at least FLUSH_SORT_MIN: they are distributed over
  * FLUSH_GROUPS groups by a hash of the bin.
  */
 #define FLUSH_ROW_MIN 8u
-#define FLUSH_FEW 8u
+#define FLUSH_SORT_MIN 8u
 #define FLUSH_MAX 128u
 #define FLUSH_LG_GROUPS 6u
 #define FLUSH_GROUPS (1u << FLUSH_LG_GROUPS)
@@ -238,7 +238,7 @@ arena_set_has_spare(arena_t *a) {
 /* Notes that a pass has work, and wakes the background thread unless a pass is to come anyway. */
 static NOINLINE void
 arena_want_holes_slow(arena_t *a) {
-	if (pac_nactive(&a->pac) < HOLES_LEAST_USE >> LG_PAGE) {
+	if (pac_nactive(&a->pac) < HOLES_MIN_USE >> LG_PAGE) {
 		return;
 	}
 	atomic_store_b(&a->holes.is_wanted, true, MO_SEQ_CST);
@@ -304,33 +304,33 @@ arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
  * Puts objects of slab's bin into its stock while there is room, and the others into their slabs.
  */
 static void
-arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool is_stowed, edata_t **empty) {
+arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool to_stock, edata_t **empty) {
 	arena_t *a = arena_table_get(slab->arena_ind);
 	szind_t szind = slab->szind;
 	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
 	const bin_info_t *info = slab_info(slab);
 	unsigned nput = 0;
 	bool are_put = false;
-	if (is_stowed && arena_may_keep(a)) {
+	if (to_stock && arena_may_keep(a)) {
 		bin_stock_grow(bin, info, n);
 	} else {
-		is_stowed = false;
+		to_stock = false;
 	}
 	mutex_lock(&bin->mtx);
-	if (is_stowed) {
-		nput = bin_stow_locked(bin, ptrs, n);
+	if (to_stock) {
+		nput = bin_put_stock_locked(bin, ptrs, n);
 	}
 	if (nput < n) {
 		are_put = true;
 		nput += bin_put_locked(bin, info, ptrs + nput, n - nput, empty);
 		arena_note_back_locked(a, bin, info, empty);
 	}
-	assert(nput == n && !(is_stowed && slab->is_sampled));
+	assert(nput == n && !(to_stock && slab->is_sampled));
 	mutex_unlock(&bin->mtx);
 	if (are_put) {
 		arena_want_holes(a);
 	}
-	if (is_stowed) {
+	if (to_stock) {
 		/* Not earlier: a trim meanwhile would find the stock empty and expect nothing more. */
 		arena_set_has_spare(a);
 	}
@@ -360,9 +360,12 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
 	assert(at[0] == 0);
 }
 
-/* Returns up to FLUSH_MAX objects of any bins of the class; FLUSH_FEW or more are sorted by bin. */
+/*
+ * Returns up to FLUSH_MAX objects of any bins of the class; FLUSH_SORT_MIN or more are sorted by
+ * bin.
+ */
 static void
-arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed,
+arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool to_stock,
     edata_t **empty) {
 	const edata_t *slabs[FLUSH_MAX];
 	void *sorted[FLUSH_MAX];
@@ -373,7 +376,7 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed
 		differ |= slabs[i]->home ^ slabs[0]->home;
 		order[i] = (uint8_t)i;
 	}
-	if (differ != 0 && n >= FLUSH_FEW) {
+	if (differ != 0 && n >= FLUSH_SORT_MIN) {
 		arena_order_by_bin(order, slabs, n);
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -382,27 +385,27 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool is_stowed
 	for (unsigned i = 0, end; i < n; i = end) {
 		const edata_t *slab = slabs[order[i]];
 		for (end = i + 1; end < n && slabs[order[end]]->home == slab->home; end++) {}
-		arena_return_row(slab, sorted + i, end - i, is_stowed, empty);
+		arena_return_row(slab, sorted + i, end - i, to_stock, empty);
 	}
 }
 
 /*
- * Returns objects to their slabs, or to stocks if is_stowed and there is room. Long rows of one bin
+ * Returns objects to their slabs, or to stocks if to_stock and there is room. Long rows of one bin
  * that go to slabs, the usual case, are returned without sorting; all others in batches that are
  * sorted, so that a batch locks each bin about once.
  */
 void
-arena_small_return(szind_t szind, void **ptrs, unsigned n, bool is_stowed) {
+arena_small_return(szind_t szind, void **ptrs, unsigned n, bool to_stock) {
 	edata_t *empty = NULL;
 	if (config_hardening) {
 		canary_check_free(ptrs, n, sz_i2s(szind));
 	}
 	for (unsigned done; n > 0; ptrs += done, n -= done) {
-		done = is_stowed && arena_has_stock_room(szind, ptrs[0]) ? 0
+		done = to_stock && arena_has_stock_room(szind, ptrs[0]) ? 0
 		    : arena_put_row(szind, ptrs, n, &empty);
 		if (done < FLUSH_ROW_MIN && done < n) {
 			unsigned batch = (unsigned)min_zu(n - done, FLUSH_MAX);
-			arena_return_sorted(szind, ptrs + done, batch, is_stowed, &empty);
+			arena_return_sorted(szind, ptrs + done, batch, to_stock, &empty);
 			done += batch;
 		}
 	}

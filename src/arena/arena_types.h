@@ -27,7 +27,7 @@ typedef struct arena_large_all_s {
 #undef ARENA_COUNT
 
 /* Bytes in use from which on an arena wants passes; holes_make_all() does not ask. */
-#define HOLES_LEAST_USE (ZU(1) << 20)
+#define HOLES_MIN_USE (ZU(1) << 20)
 /*
  * How far a pass over the slabs of an arena has come (holes.h). All fields but the atomic ones
  * belong to the thread that is in the pass of dirty pages.

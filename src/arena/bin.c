@@ -206,7 +206,7 @@ bin_fail_no_slab(void) {
 
 /*
  * Misuse: a region that was not in use came back. It counts as one that came back, by
- * bin_stow_locked() before or by bin_put_locked() afterwards; this takes that count off again.
+ * bin_put_stock_locked() before or by bin_put_locked() afterwards; this takes that count off again.
  */
 static NOINLINE void
 bin_fail_not_in_use(bin_t *bin) {

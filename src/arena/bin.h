@@ -188,7 +188,7 @@ void bin_check_latest(const bin_t *bin, unsigned n);
  * before). Returns the number.
  */
 ALWAYS_INLINE unsigned
-bin_stow_locked(bin_t *bin, void *const *ptrs, unsigned n) {
+bin_put_stock_locked(bin_t *bin, void *const *ptrs, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
 	unsigned nput = stock_put(&bin->stock, ptrs, n);
 	if (config_debug || config_opt_safety_checks) {

@@ -51,7 +51,7 @@ typedef struct {
 
 /*
  * Which share of the bin's memory is free, rounded down to a whole number of `parts`-ths (with
- * parts 4 the result is in quarters). 0 also if fewer than HOLES_LEAST_FREE bytes are free. Regions
+ * parts 4 the result is in quarters). 0 also if fewer than HOLES_MIN_FREE bytes are free. Regions
  * in the stock count as taken.
  */
 static size_t
@@ -59,7 +59,7 @@ bin_free_part_locked(const bin_t *bin, const bin_info_t *info, size_t parts) {
 	size_t all = bin->stats.curslabs * info->nregs;
 	size_t taken = bin->stats.curregs + bin->stock.n;
 	size_t nfree = all > taken ? all - taken : 0;
-	return nfree * info->reg_size < HOLES_LEAST_FREE ? 0 : nfree * parts / all;
+	return nfree * info->reg_size < HOLES_MIN_FREE ? 0 : nfree * parts / all;
 }
 
 /* Whether pages of a slab may be given back; may_break: also if that breaks huge pieces. */

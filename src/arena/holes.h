@@ -3,7 +3,7 @@
  *
  * A slab goes back only as a whole. After a program has freed most of its small blocks at random,
  * nearly each slab still has one, but many of its pages hold none. A pass looks at the slabs with
- * free regions of each bin of which much is free (HOLES_LEAST_FREE), and gives the pages back in
+ * free regions of each bin of which much is free (HOLES_MIN_FREE), and gives the pages back in
  * which every region is free now and was at the last pass. Passes begin a third of the decay time
  * of dirty pages apart (250 ms if that is more; none begins if the time is -1), and one takes up to
  * an eighth of that time. A page goes at the second pass that finds it empty, mostly one to two
@@ -34,7 +34,7 @@
  * Two more limits are numbers in holes.c: no pass looks at a bin of which less than a quarter is
  * free, and a huge piece (extent/piece.h) is broken only for a bin of which at least half is free.
  */
-#define HOLES_LEAST_FREE (ZU(64) << 10)
+#define HOLES_MIN_FREE (ZU(64) << 10)
 
 /*
  * Goes on with the pass under way, or begins one if it is time, and regions went back to slabs

@@ -285,7 +285,7 @@ large_dalloc_alike(arena_t *a, edata_t *const *es, unsigned n) {
 	if (done > 0) {
 		large_stats_sub(a, usize, done);
 		pac_active_uncount(&a->pac, npages);
-		pac_tell(&a->pac);
+		pac_note_release(&a->pac);
 	}
 	for (unsigned i = done; i < n; i++) {
 		large_dalloc_slow(a, es[i]);

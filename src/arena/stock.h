@@ -6,7 +6,8 @@
  * thread cache and fills the other again and again. A region that passes through the stock needs no
  * search and no change in a bitmap. Therefore a double free is found, if at all, when the region
  * returns to its slab. Debug builds and those with safety checks look at the bitmap also when it
- * enters (bin_stow_locked): that finds a region which is free in its slab, not one in the stock.
+ * enters (bin_put_stock_locked): that finds a region which is free in its slab, not one in the
+ * stock.
  *
  * Invariant: at most stock_max regions of the bin's class (bin_info.h), the latest on top; the
  * oldest are returned first. Everything is under the bin's lock. arena_trim() returns regions that

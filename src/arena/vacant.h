@@ -21,7 +21,7 @@
 #include "arena/arena.h"
 
 /* Bytes of unused pages that vacant arenas may keep in a process of any size. */
-#define VACANT_LEAST (ZU(16) << 20)
+#define VACANT_MIN (ZU(16) << 20)
 /*
  * Bytes. A thread whose arena has grown by this much since the thread last looked
  * (tsd_borrow_heartbeat) looks for a vacant arena with at least this much in unused pages, and is
@@ -33,7 +33,7 @@
 /* Unused bytes that vacant arenas may keep together; used: bytes in use in all visible arenas. */
 static inline size_t
 vacant_limit(size_t used) {
-	return max_zu(VACANT_LEAST, used / 8);
+	return max_zu(VACANT_MIN, used / 8);
 }
 
 /*
@@ -42,7 +42,7 @@ vacant_limit(size_t used) {
  */
 static inline bool
 vacant_may_exceed(void) {
-	return pac_mapped_all() > VACANT_LEAST;
+	return pac_mapped_all() > VACANT_MIN;
 }
 
 /* Count a thread that is bound to the arena, or no longer is. Any lock may be held. */

@@ -69,7 +69,7 @@ eset_file(eset_t *s, edata_t *e, unsigned pind) {
 
 /* Takes e out of the heap of its class. */
 ALWAYS_INLINE void
-eset_unfile(eset_t *s, edata_t *e, unsigned pind) {
+eset_unlink(eset_t *s, edata_t *e, unsigned pind) {
 	eset_class_t *c = &s->classes[pind];
 	assert(pind < SC_NPSIZES && !ph_is_empty(&c->heap));
 	assert(fb_get(s->used, SC_NPSIZES_MAX, pind) && !ql_is_empty(&e->link));
@@ -92,7 +92,7 @@ eset_insert(eset_t *s, edata_t *e) {
 void
 eset_remove(eset_t *s, edata_t *e) {
 	assert(eset_npages(s) >= e->size >> LG_PAGE);
-	eset_unfile(s, e, sz_psz_floor(e->size));
+	eset_unlink(s, e, sz_psz_floor(e->size));
 	ql_remove(&e->link);
 	atomic_add_nonatomic_zu(&s->npages, (size_t)0 - (e->size >> LG_PAGE));
 }
@@ -104,7 +104,7 @@ eset_resize(eset_t *s, edata_t *e, char *addr, size_t size) {
 	assert(size > 0 && (size & PAGE_MASK) == 0 && eset_npages(s) >= e->size >> LG_PAGE);
 	assert(addr < edata_end(e) && e->addr < addr + size);
 	if (from != to) {
-		eset_unfile(s, e, from);
+		eset_unlink(s, e, from);
 	}
 	e->addr = addr;
 	edata_set_size(e, size);

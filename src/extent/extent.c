@@ -208,7 +208,7 @@ extent_spares_put(extent_src_t *src, edata_t *spare) {
 
 /* ------------------------------------------------------------------ with hooks of the user */
 
-static void ecache_unfile_locked(ecache_t *c, edata_t *e);
+static void ecache_unlink_locked(ecache_t *c, edata_t *e);
 
 static void
 custom_file(ecache_t *c, edata_t *e) {
@@ -226,7 +226,7 @@ custom_join(extent_src_t *src, ecache_t *c, edata_t *e, bool is_behind) {
 	mutex_lock(&c->mtx);
 	edata_t *n = ecache_neighbour_locked(c, e, is_behind ? edata_end(e) : e->addr - 1);
 	if (n != NULL) {
-		ecache_unfile_locked(c, n);
+		ecache_unlink_locked(c, n);
 	}
 	mutex_unlock(&c->mtx);
 	if (n == NULL) {
@@ -296,7 +296,7 @@ ecache_put(extent_src_t *src, ecache_t *c, edata_t *e) {
 
 /* Takes e out of the cache; its elements become active under the lock, and the caller owns it. */
 static void
-ecache_unfile_locked(ecache_t *c, edata_t *e) {
+ecache_unlink_locked(ecache_t *c, edata_t *e) {
 	mutex_assert_owner(&c->mtx);
 	assert(e->state == c->state);
 	eset_remove(&c->eset, e);
@@ -332,7 +332,7 @@ ecache_cut_tail_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t size) 
 
 /* Takes the first size bytes, which are not all, away from an extent that stays in the cache. */
 static void
-ecache_behead_locked(ecache_t *c, edata_t *e, size_t size) {
+ecache_trim_front_locked(ecache_t *c, edata_t *e, size_t size) {
 	char *from = e->addr;
 	mutex_assert_owner(&c->mtx);
 	assert(e->state == c->state && size < e->size && (size & PAGE_MASK) == 0);
@@ -347,7 +347,7 @@ ecache_carve_front_locked(extent_src_t *src, ecache_t *c, edata_t *e, size_t siz
 	if (front != NULL) {
 		edata_init(front, e->addr, size, e->is_committed, e->is_zeroed);
 		extent_set_moved(front, e->is_moved);
-		ecache_behead_locked(c, e, size);
+		ecache_trim_front_locked(c, e, size);
 		emap_set_boundary(front);
 	}
 	return front;
@@ -411,7 +411,7 @@ ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t
 		if (!is_custom) {
 			e = ecache_carve_locked(src, c, e, addr, size);
 		} else if (e->size == size || ehooks_can_split(&src->ehooks)) {
-			ecache_unfile_locked(c, e);
+			ecache_unlink_locked(c, e);
 		} else {
 			e = NULL;
 		}
@@ -449,7 +449,7 @@ ecache_take_piece(extent_src_t *src, ecache_t *c, char *addr, size_t size, bool 
 		}
 	}
 	if (e != NULL && is_custom) {
-		ecache_unfile_locked(c, e);
+		ecache_unlink_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
 	return e != NULL && is_custom ? custom_carve(src, c, e, addr, size) : e;
@@ -466,7 +466,7 @@ ecache_lend_locked(ecache_t *c, edata_t *e, edata_t *n, size_t size) {
 	const char *from = edata_end(e);
 	assert(n->addr == from && n->size >= size && (size & PAGE_MASK) == 0);
 	if (n->size > size) {
-		ecache_behead_locked(c, n, size);
+		ecache_trim_front_locked(c, n, size);
 	} else {
 		eset_remove(&c->eset, n);
 		emap_clear_boundary(n);
@@ -503,7 +503,7 @@ ecache_take_largest(ecache_t *c) {
 	mutex_lock(&c->mtx);
 	edata_t *e = eset_largest(&c->eset);
 	if (e != NULL) {
-		ecache_unfile_locked(c, e);
+		ecache_unlink_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
 	return e;
@@ -517,7 +517,7 @@ ecache_evict(ecache_t *c, size_t npages_min, bool may_be_held) {
 		e = eset_oldest(&c->eset, may_be_held);
 	}
 	if (e != NULL) {
-		ecache_unfile_locked(c, e);
+		ecache_unlink_locked(c, e);
 	}
 	mutex_unlock(&c->mtx);
 	return e;

@@ -227,7 +227,7 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 		is_new = e == NULL;
 		e = is_new ? pac_take_more(pac, size, alignment, is_dense) : e;
 		/* The rest of a longer extent may be in a cache again, or a huge piece have a rest. */
-		pac_tell_back(pac);
+		pac_recheck_wake(pac);
 	}
 	if (e == NULL) {
 		return NULL;
@@ -295,7 +295,7 @@ pac_alloc_to_guard(pac_t *pac, size_t size, size_t alignment) {
 	e = is_new ? pac_take_new(pac, size, alignment, false) : e;
 	if (e != NULL) {
 		pac_active_add(pac, size >> LG_PAGE, is_new && size >= JOIN_MIN);
-		pac_tell_back(pac); /* of a longer extent the rest is in its cache again */
+		pac_recheck_wake(pac); /* of a longer extent the rest is in its cache again */
 	}
 	return e;
 }
@@ -371,7 +371,7 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 		if (!is_kept) {
 			pac_trim(pac);
 		}
-		pac_tell(pac);
+		pac_note_release(pac);
 	}
 }
 
@@ -406,12 +406,12 @@ pac_expand(pac_t *pac, edata_t *e, size_t size, bool zero) {
 	assert(size > e->size && (size & PAGE_MASK) == 0 && e->nguards == 0);
 	size_t more = size - e->size;
 	if (!zero && !e->is_hpa && ecache_try_lend(&pac->src, &pac->dirty, e, more)) {
-		pac_tell_back(pac);
+		pac_recheck_wake(pac);
 		pac_active_add(pac, more >> LG_PAGE, false);
 		return 0;
 	}
 	edata_t *t = pac_take_behind(pac, e, more);
-	pac_tell_back(pac);
+	pac_recheck_wake(pac);
 	if (t == NULL) {
 		return ENOMEM;
 	}

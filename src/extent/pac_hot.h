@@ -13,7 +13,7 @@
  * hot, and becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks;
  * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool() and pac_hot_cool_at() put
  * extents into the dirty cache after they have released hot_mtx. Their caller holds no cache's lock
- * (with hooks of the user no lock at all), and calls pac_tell_back() (pac_purge.h) afterwards,
+ * (with hooks of the user no lock at all), and calls pac_recheck_wake() (pac_purge.h) afterwards,
  * unless the arena ends or its decay time is 0. Callers are pac*.c and large.c, all inside the gate
  * (os/gate.h: fork waits meanwhile); statistics and the profiler call pac_ndirty(), statistics also
  * pac_hot_each().

@@ -24,7 +24,7 @@ pac_init(pac_t *pac, base_t *base, unsigned arena_ind, ssize_t dirty_ms, ssize_t
 	decay_init(&pac->decay_dirty.decay, "decay_dirty", WITNESS_RANK_DECAY, dirty_ms, now);
 	decay_init(&pac->decay_muzzy.decay, "decay_muzzy", WITNESS_RANK_DECAY_MUZZY, muzzy_ms, now);
 	pac_hot_init(pac);
-	pac_tell_by_default(pac);
+	pac_set_wake_default(pac);
 	atomic_store_zu(&pac->rise_above, pac_rise_step, MO_RELAXED);
 	pac->decay_dirty.cache = &pac->dirty;
 	pac->decay_muzzy.cache = &pac->muzzy;
@@ -110,7 +110,7 @@ pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now) {
 	pac_decay_renew(&pac->decay_muzzy, muzzy_ms, now);
 	/* The thread that served it may have ended meanwhile; if not, it is woken for the new arena. */
 	atomic_store_b(&pac->is_served, false, MO_RELAXED);
-	pac_tell_by_default(pac);
+	pac_set_wake_default(pac);
 	atomic_store_zu(&pac->bound, 0, MO_RELAXED);
 	atomic_store_zu(&pac->npeak, 0, MO_RELAXED);
 	atomic_store_zu(&pac->trade_left, 0, MO_RELAXED);

@@ -27,7 +27,7 @@ size_t pac_rise_step;
 static atomic_p_t pac_yielding;
 
 void
-pac_tell_by_default(pac_t *pac) {
+pac_set_wake_default(pac_t *pac) {
 	size_t limit = decay_ms(&pac->decay_dirty.decay) == 0 ? 0 : SIZE_MAX;
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
 }
@@ -52,7 +52,7 @@ pac_wake_above(pac_t *pac) {
 }
 
 void
-pac_tell_slow(pac_t *pac) {
+pac_wake_or_purge(pac_t *pac) {
 	if (decay_ms(&pac->decay_dirty.decay) == 0) {
 		pac_hot_flush(pac);
 		pac_tick(pac, nstime_monotonic_coarse_ns());
@@ -68,7 +68,7 @@ pac_rise_again(pac_t *pac) {
 }
 
 void
-pac_tell_rise(pac_t *pac) {
+pac_report_rise(pac_t *pac) {
 	pac_rise_again(pac);
 	if (pac_rise_hook != NULL && decay_ms(&pac->decay_dirty.decay) > 0
 	    && !atomic_load_b(&pac->is_served, MO_RELAXED)) {
@@ -77,7 +77,7 @@ pac_tell_rise(pac_t *pac) {
 }
 
 void
-pac_tell_back(pac_t *pac) {
+pac_recheck_wake(pac_t *pac) {
 	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)
 	    && decay_ms(&pac->decay_dirty.decay) != 0) {
 		pac_wake_above(pac);
@@ -130,7 +130,7 @@ pac_evict_some(pac_t *pac, pac_decay_t *d, size_t npages) {
 	edata_t *rest = above < e->size ? extent_split(&pac->src, e, above) : NULL;
 	if (rest != NULL) {
 		ecache_put(&pac->src, d->cache, rest);
-		pac_tell_back(pac);
+		pac_recheck_wake(pac);
 	}
 	return e;
 }
@@ -164,7 +164,7 @@ pac_evict_due(pac_t *pac, pac_decay_t *d, size_t npages, size_t npages_held) {
 		ecache_put(&pac->src, d->cache, tail);
 	}
 	if (rest != e || tail != NULL) {
-		pac_tell_back(pac);
+		pac_recheck_wake(pac);
 	}
 	return rest;
 }
@@ -256,7 +256,7 @@ pac_flush_hot_locked(pac_t *pac, pac_decay_t *d) {
 		mutex_unlock(&d->decay.mtx);
 	}
 	pac_hot_flush(pac);
-	pac_tell_back(pac);
+	pac_recheck_wake(pac);
 	if (is_custom) {
 		mutex_lock(&d->decay.mtx);
 	}
@@ -394,7 +394,7 @@ pac_trade(pac_t *pac) {
 	pac_decay_t *d = &pac->decay_dirty;
 	size_t active = pac_nactive(pac), unused = pac_nunused(pac);
 	size_t peak = max_zu(atomic_load_zu(&pac->npeak, MO_RELAXED), active);
-	size_t more = max_zu(peak / PAC_TRADE_SHARE, PAC_TRADE_LEAST >> LG_PAGE);
+	size_t more = max_zu(peak / PAC_TRADE_SHARE, PAC_TRADE_MIN >> LG_PAGE);
 	size_t left = atomic_load_zu(&pac->trade_left, MO_RELAXED);
 	if (active + unused <= peak + more || left == 0 || decay_ms(&d->decay) <= 0
 	    || pac_is_bounded(pac) || pac_pass_lock(d, false) != 0) {
@@ -433,7 +433,7 @@ void
 pac_purge_oldest(pac_t *pac, size_t npages) {
 	if (unlikely(pac->hpa != NULL) && pac_nidle(pac) > npages) {
 		pac_hot_flush(pac);
-		pac_tell_back(pac);
+		pac_recheck_wake(pac);
 		pac_hpa_purge(pac, true, false);
 	}
 	size_t held = pac_hpa_nidle(pac);
@@ -481,7 +481,7 @@ void
 pac_bound(pac_t *pac, size_t bytes) {
 	atomic_store_zu(&pac->bound, bytes, MO_RELAXED);
 	pac_hot_flush(pac);
-	pac_tell_back(pac);
+	pac_recheck_wake(pac);
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	if (bytes != 0) {
 		pac_trim(pac);
@@ -514,7 +514,7 @@ pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now) {
 	}
 	mutex_lock(&d->decay.mtx);
 	decay_set_locked(&d->decay, ms, now);
-	pac_tell_by_default(pac);
+	pac_set_wake_default(pac);
 	mutex_unlock(&d->decay.mtx);
 	if (pac_pass_lock(d, true) == 0) {
 		pac_flush_hot_locked(pac, d);

@@ -1,15 +1,15 @@
 /*
  * What becomes of the unused pages of a page cache: they are purged when their decay is due
  * (pac_tick), when they exceed a limit (pac_trim), or when somebody asks (pac_purge,
- * pac_purge_oldest); and who is told that there are more of them (pac_tell). pac.h explains the
- * caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy pages.
- * Invariant: one thread at a time is in a pass of a decay, and only that thread purges the pages of
- * the decay (but pac_relieve.c takes muzzy ones too, in a pass of the dirty decay). Callers: pac.c,
- * large.c after a request or release; arenas.c (for mallctl and heartbeats, the periodic upkeep of
- * threads), vacant.c, background threads; arena.c, holes.c for their own passes (arena.c also sets
- * decay times); pac_life.c, pac_relieve.c, pac_serve.c; prof_frag.c reads pac_npages_kept(). The
- * callers are inside the gate (os/gate.h: fork waits meanwhile) and hold no lock, except where a
- * comment says otherwise.
+ * pac_purge_oldest); and who is told that there are more of them (pac_note_release). pac.h explains
+ * the caches, the locks and the limits. A cache has two decays, of its dirty and of its muzzy
+ * pages. Invariant: one thread at a time is in a pass of a decay, and only that thread purges the
+ * pages of the decay (but pac_relieve.c takes muzzy ones too, in a pass of the dirty decay).
+ * Callers: pac.c, large.c after a request or release; arenas.c (for mallctl and heartbeats, the
+ * periodic upkeep of threads), vacant.c, background threads; arena.c, holes.c for their own passes
+ * (arena.c also sets decay times); pac_life.c, pac_relieve.c, pac_serve.c; prof_frag.c reads
+ * pac_npages_kept(). The callers are inside the gate (os/gate.h: fork waits meanwhile) and hold no
+ * lock, except where a comment says otherwise.
  */
 #ifndef EXTENT_PAC_PURGE_H
 #define EXTENT_PAC_PURGE_H
@@ -86,14 +86,14 @@ void pac_trim(pac_t *pac);
 /*
  * Called after a request below JOIN_MIN got new pages, because no unused extent fitted. Purges the
  * oldest unused pages if those in use and unused (pac_nunused) exceed the peak of pages in use by
- * more than PAC_TRADE_LEAST bytes and 1 / PAC_TRADE_SHARE of the peak: pieces between blocks that
+ * more than PAC_TRADE_MIN bytes and 1 / PAC_TRADE_SHARE of the peak: pieces between blocks that
  * live, which only some requests fit, do not add up until their decay. The epoch of the dirty decay
  * allows 1 / PAC_TRADE_SHARE of the peak, so a program that has to fetch all of these pages again
  * takes few page faults (10 s: 20 epochs a second). Not with a dirty decay time of 0 or -1, nor in
  * a bounded cache; huge pieces are spared as by the decay.
  */
 #define PAC_TRADE_SHARE 128u
-#define PAC_TRADE_LEAST ((size_t)1 << 20)
+#define PAC_TRADE_MIN ((size_t)1 << 20)
 void pac_trade(pac_t *pac);
 /* Called when `grown` has brought the mapped bytes to a new maximum: see pac_yields(). */
 void pac_yield(const pac_t *grown);
@@ -135,21 +135,21 @@ void pac_pass_leave(pac_t *pac);
 void pac_pass_ended(pac_t *pac);
 
 /*
- * pac_tell() is called after more pages became unused. It wakes the background thread if more than
- * wake_above pages are dirty (pac_ndirty), purges at once if the decay time is 0 (both
- * pac_tell_slow()), and calls pac_rise_hook if more than rise_above bytes are unused (pac_unused;
- * pac_tell_rise()). The caller is inside the gate and holds no lock.
+ * pac_note_release() is called after more pages became unused. It wakes the background thread if
+ * more than wake_above pages are dirty (pac_ndirty), purges at once if the decay time is 0 (both
+ * pac_wake_or_purge()), and calls pac_rise_hook if more than rise_above bytes are unused
+ * (pac_unused; pac_report_rise()). The caller is inside the gate and holds no lock.
  */
-void pac_tell_slow(pac_t *pac);
-void pac_tell_rise(pac_t *pac);
+void pac_wake_or_purge(pac_t *pac);
+void pac_report_rise(pac_t *pac);
 
 ALWAYS_INLINE void
-pac_tell(pac_t *pac) {
+pac_note_release(pac_t *pac) {
 	if (unlikely(atomic_load_zu(&pac->wake_above, MO_SEQ_CST) != SIZE_MAX)) {
-		pac_tell_slow(pac);
+		pac_wake_or_purge(pac);
 	}
 	if (unlikely(pac_unused(pac) > atomic_load_zu(&pac->rise_above, MO_RELAXED))) {
-		pac_tell_rise(pac);
+		pac_report_rise(pac);
 	}
 }
 
@@ -158,13 +158,13 @@ pac_tell(pac_t *pac) {
  * may have counted the unused pages without it and sleep now, so wake_above, which pac_serve() has
  * set, is checked again. The caller may hold a decay's mutex.
  */
-void pac_tell_back(pac_t *pac);
+void pac_recheck_wake(pac_t *pac);
 
 /*
  * Sets wake_above for the case that no background thread sleeps: SIZE_MAX, so that releases skip
- * pac_tell_slow(); or 0 if the decay time is 0, so that each release purges.
+ * pac_wake_or_purge(); or 0 if the decay time is 0, so that each release purges.
  */
-void pac_tell_by_default(pac_t *pac);
+void pac_set_wake_default(pac_t *pac);
 /*
  * Makes hot extents dirty, in a pass of d, whose mutex is held, if d is the decay of dirty pages:
  * extents on their way into that cache would be missing in its pass otherwise. With hooks of the

@@ -125,6 +125,6 @@ pac_relieve(pac_t *pac, size_t want, bool *was_busy) {
 		*was_busy = true;
 	}
 	pac_pass_ended(pac);
-	pac_tell_back(pac);
+	pac_recheck_wake(pac);
 	return gone;
 }

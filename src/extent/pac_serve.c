@@ -1,7 +1,7 @@
 /*
  * How long the background thread of a page cache may sleep; pac_serve.h has the contract and the
- * invariant. Releases call pac_tell(), which wakes the thread. A decay's mutex is held while its
- * cache is read. Called by background_thread.c.
+ * invariant. Releases call pac_note_release(), which wakes the thread. A decay's mutex is held
+ * while its cache is read. Called by background_thread.c.
  */
 #include "extent/pac_serve.h"
 
@@ -69,8 +69,8 @@ pac_ndirty_last(pac_t *pac) {
  * For dirty extents the cache's lock ensures that, for a huge piece grow_mtx, for hot extents the
  * sequential consistency of the limit and of hot_npages. While an extent moves from a stack to the
  * cache, and while an allocation or a pass holds a longer extent than it keeps, neither count
- * includes it; pac_tell_back() is called afterwards in these cases. test/models/hot.pml is a model
- * of this.
+ * includes it; pac_recheck_wake() is called afterwards in these cases. test/models/hot.pml is a
+ * model of this.
  */
 uint64_t
 pac_serve(pac_t *pac, uint64_t now) {
@@ -95,7 +95,7 @@ pac_serve(pac_t *pac, uint64_t now) {
 	}
 	size_t limit = dirty == UINT64_MAX ? seen : seen + SERVE_STEP_PAGES;
 	if (next <= SERVE_SOON_NS || ms <= 0) {
-		pac_tell_by_default(pac);
+		pac_set_wake_default(pac);
 		return next;
 	}
 	atomic_store_zu(&pac->wake_above, limit, MO_SEQ_CST);
@@ -104,6 +104,6 @@ pac_serve(pac_t *pac, uint64_t now) {
 
 void
 pac_unserve(pac_t *pac) {
-	pac_tell_by_default(pac);
+	pac_set_wake_default(pac);
 	atomic_store_b(&pac->is_served, false, MO_RELAXED);
 }

@@ -73,12 +73,12 @@ typedef struct pac_s {
 	 * Number of dirty pages (pac_ndirty) above which a release, or a huge piece that is made, wakes
 	 * the background thread, which sleeps. SIZE_MAX: none is to be woken, because there is none, it
 	 * is awake, it sleeps so shortly that it need not be woken, or the decay time is -1. 0 also if
-	 * the decay time is 0: then each release purges (pac_tell_slow).
+	 * the decay time is 0: then each release purges (pac_wake_or_purge).
 	 */
 	atomic_zu_t wake_above;
 	/*
 	 * bytes; a release after which more are unused (pac_unused) may call pac_rise_hook
-	 * (pac_tell_rise)
+	 * (pac_report_rise)
 	 */
 	atomic_zu_t rise_above;
 	pac_decay_t decay_dirty;

@@ -237,7 +237,7 @@ hpa_is_paused(const hpa_t *h, uint64_t now) {
 
 /* Makes a new slab, which no other thread knows yet, huge if the rules say so (is_huge). */
 static void
-hpa_bear(hpa_t *h, hslab_t *s) {
+hpa_begin_huge(hpa_t *h, hslab_t *s) {
 	hpa_mode_t mode = hpa_mode();
 	s->is_huge = mode == hpa_mode_given;
 	if (!hrule_is_born_huge(mode, atomic_load_zu(&h->nslabs, MO_RELAXED),
@@ -269,7 +269,7 @@ hpa_grow(hpa_t *h) {
 	}
 	hslab_init(s, addr, home);
 	hslab_enter(addr, s);
-	hpa_bear(h, s);
+	hpa_begin_huge(h, s);
 	mutex_lock(&h->mtx);
 	ql_push_tail(&h->all, &s->all);
 	hpa_count_locked(&h->nslabs, 1);

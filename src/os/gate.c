@@ -53,7 +53,7 @@ cassert(_Alignof(struct tls_s) > 1);
  * How long a closed gate is waited for, in rounds of os_pause(). 12500 sleeps of 0.2 to 0.4 ms are
  * 2.5 to 5 s: as long as the kernel takes to copy a process of 250 GB, at about 10 ms for each GB.
  */
-#define PATIENCE_ROUNDS (OS_PAUSE_SLEEPS + 12500)
+#define TIMEOUT_ROUNDS (OS_PAUSE_SLEEPS + 12500)
 
 /* gate_mark_listed() and gate_unmark_listed() for any thread, registered or not. */
 static void
@@ -220,7 +220,7 @@ gate_try_pass(struct tls_s *t, bool is_late) {
 
 void
 gate_enter(struct tls_s *t) {
-	for (unsigned round = 0; !gate_try_enter(t) && !gate_try_pass(t, round >= PATIENCE_ROUNDS);
+	for (unsigned round = 0; !gate_try_enter(t) && !gate_try_pass(t, round >= TIMEOUT_ROUNDS);
 	    round++) {
 		os_pause(round);
 	}
@@ -491,7 +491,7 @@ gate_postfork_parent(void) {
 bool
 gate_try_stop(void) {
 	assert(!gate_is_entered(tls_get()));
-	return gate_try_close(FORKER_STOPS, PATIENCE_ROUNDS);
+	return gate_try_close(FORKER_STOPS, TIMEOUT_ROUNDS);
 }
 
 void

@@ -40,7 +40,7 @@
  *
  * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a malloc
  * that stdio calls under the lock of its list of streams may leave the gate for work of the
- * profiler and enter it again. So gate_enter() waits 2.5 to 5 s (PATIENCE_ROUNDS in gate.c) and
+ * profiler and enter it again. So gate_enter() waits 2.5 to 5 s (TIMEOUT_ROUNDS in gate.c) and
  * then enters though the gate is closed. If the fork had found nobody inside before that, its child
  * is lost, and gate_enter() enters at once in each thread until the gate opens; otherwise the fork
  * waits for this thread too. gate_try_enter() returns false all the time.

@@ -21,18 +21,18 @@ malloc_io_boot(void) {
 }
 
 /*
- * Writes s to descriptor 2, or nothing if text->patience_ms is 0. Waits for room at most
- * text->patience_ms each time; with text NULL not at all. Returns 0 or an errno value.
+ * Writes s to descriptor 2, or nothing if text->timeout_ms is 0. Waits for room at most
+ * text->timeout_ms each time; with text NULL not at all. Returns 0 or an errno value.
  */
 static int
-write_patiently(const char *s, malloc_io_text_t *text) {
-	if (text != NULL && text->patience_ms == 0) {
+write_timed(const char *s, malloc_io_text_t *text) {
+	if (text != NULL && text->timeout_ms == 0) {
 		return 0;
 	}
-	int err = sys_write_all(STDERR_FILENO, s, strlen(s), text == NULL ? 0 : text->patience_ms,
+	int err = sys_write_all(STDERR_FILENO, s, strlen(s), text == NULL ? 0 : text->timeout_ms,
 	    NULL);
 	if (err != 0 && text != NULL) {
-		text->patience_ms = 0; /* no later piece, or the text would have a hole */
+		text->timeout_ms = 0; /* no later piece, or the text would have a hole */
 	}
 	return err;
 }
@@ -42,7 +42,7 @@ malloc_io_write_stderr(void *opaque, const char *s) {
 	sys_write_signals_t signals;
 	/* A closed pipe, or a log file at its limit, must not end the program. */
 	sys_write_signals_block(&signals);
-	int err = write_patiently(s, opaque);
+	int err = write_timed(s, opaque);
 	sys_write_signals_restore(&signals, err != 0); /* true: a write may have raised one */
 }
 

@@ -22,7 +22,7 @@ typedef void(malloc_io_write_t)(void *opaque, const char *s);
 /* The state of one long text; the same struct is passed with each of its pieces. */
 typedef struct {
 	void *opaque; /* what the user's malloc_message gets as its opaque */
-	unsigned patience_ms; /* longest single wait; malloc_io_write_stderr() may lower it to 0 */
+	unsigned timeout_ms; /* longest single wait; malloc_io_write_stderr() may lower it to 0 */
 } malloc_io_text_t;
 
 /*
@@ -41,18 +41,18 @@ void malloc_write(const char *s);
 /*
  * malloc_write() of one piece of a long text; has the signature of a malloc_io_write_t. text:
  * malloc_io_text_t *, the same for all pieces; the user's function gets its `opaque`, and then
- * patience_ms has no effect. May wait: a caller inside the gate, for which a fork waits, sets a
- * small patience_ms (stats.c).
+ * timeout_ms has no effect. May wait: a caller inside the gate, for which a fork waits, sets a
+ * small timeout_ms (stats.c).
  */
 void malloc_write_long(void *text, const char *s);
-/* patience_ms of a text that somebody has asked for (malloc_stats_print()). */
-#define MALLOC_IO_PATIENCE_MS 5000
+/* timeout_ms of a text that somebody has asked for (malloc_stats_print()). */
+#define MALLOC_IO_TIMEOUT_MS 5000
 /*
  * Writes to file descriptor 2 in every case; has the signature of a malloc_io_write_t. If that is a
  * pipe without a reader, or a file at the limit of file sizes, the text is lost, but no signal is
  * raised. If it is a full pipe in non-blocking mode, and opaque is NULL, the rest of s is lost. If
- * opaque is a malloc_io_text_t *, the function waits for room, at most patience_ms each time. A
- * wait in vain, or a failed write, sets patience_ms to 0. A piece that comes while patience_ms is 0
+ * opaque is a malloc_io_text_t *, the function waits for room, at most timeout_ms each time. A
+ * wait in vain, or a failed write, sets timeout_ms to 0. A piece that comes while timeout_ms is 0
  * is not written at all. So a text has no holes: only its end can be lost, even if a full disk has
  * room again later.
  */

@@ -303,15 +303,15 @@ wait_writable(int fd, unsigned ms) {
 }
 
 int
-sys_write_all(int fd, const void *buf, size_t size, unsigned patience_ms, size_t *written) {
+sys_write_all(int fd, const void *buf, size_t size, unsigned timeout_ms, size_t *written) {
 	size_t done = 0;
 	int err = 0;
 	while (done < size && err == 0) {
 		ssize_t n = COUNT_OF(os_hooks->write(fd, (const char *)buf + done, size - done));
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n == -EAGAIN && patience_ms > 0) {
-			err = wait_writable(fd, patience_ms);
+		} else if (n == -EAGAIN && timeout_ms > 0) {
+			err = wait_writable(fd, timeout_ms);
 		} else {
 			err = n == 0 ? EIO : (int)-n;
 		}

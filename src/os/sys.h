@@ -133,11 +133,11 @@ bool sys_try_read_number(const char *path, uint64_t *number);
 enum { STATM_SPACE, STATM_RESIDENT, STATM_SHARED, STATM_DATA = 5, STATM_FIELDS };
 void sys_read_statm(uint64_t fields[STATM_FIELDS]);
 /*
- * Writes all bytes. Where the descriptor would block (EAGAIN), waits for room, for patience_ms at
+ * Writes all bytes. Where the descriptor would block (EAGAIN), waits for room, for timeout_ms at
  * most each time; 0: not at all. Returns 0 or an errno value, ETIMEDOUT after such a wait; *written
  * (written may be NULL) becomes the number of bytes that were written, also after an error.
  */
-int sys_write_all(int fd, const void *buf, size_t size, unsigned patience_ms, size_t *written);
+int sys_write_all(int fd, const void *buf, size_t size, unsigned timeout_ms, size_t *written);
 /*
  * sys_write_signals_block() blocks SIGXFSZ and SIGPIPE, which a failing write raises, in the
  * calling thread; sys_write_signals_restore() sets its old mask again. The caller sets has_failed

@@ -103,7 +103,7 @@ claim_idle_caches(void) {
 	unsigned nwaits = 0;
 	assert(gate_is_entered(tls_get()));
 	while (atomic_exchange_b(&claims.is_busy, true, MO_ACQUIRE)) {
-		if (nwaits++ == CLAIM_PATIENCE) {
+		if (nwaits++ == CLAIM_ROUNDS_MAX) {
 			return 1;
 		}
 		os_pause(OS_PAUSE_SLEEPS);

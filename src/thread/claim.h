@@ -43,7 +43,7 @@
 /* Sleeps between the announcement and the taking, 200 us each; a few thousand cycles would do. */
 #define CLAIM_PAUSES 8u
 /* Sleeps for which a refused request waits at most while another thread is the claimant. */
-#define CLAIM_PATIENCE 64u
+#define CLAIM_ROUNDS_MAX 64u
 /*
  * Where each request is refused its claim would be one wait after the other, with all threads in
  * turn. So after one that got nothing there is none for this long.
@@ -63,8 +63,8 @@ enum { CLAIM_NONE = 0, CLAIM_ANNOUNCED, CLAIM_TAKING, CLAIM_TAKEN };
 /*
  * Returns to the arenas what the caches of idle threads hold below the top of each stack, after a
  * wait of CLAIM_PAUSES if there are such threads. Waits for another claimant, for at most
- * CLAIM_PATIENCE. The result is the number of bytes, and not 0 after a wait: the other claimant has
- * perhaps returned some. 0: to try again is useless.
+ * CLAIM_ROUNDS_MAX. The result is the number of bytes, and not 0 after a wait: the other claimant
+ * has perhaps returned some. 0: to try again is useless.
  */
 size_t claim_idle_caches(void);
 /* The same for a refused request; 0 also if one in the last CLAIM_VAIN_NS got nothing. */

@@ -5,7 +5,7 @@
  * the reset: at each read, at each heartbeat of a thread that has called thread.peak.reset, and at
  * each note after which the bytes that the thread has from arenas have grown by more than a 64th
  * (2^-PEAK_LG_STEP). Locks: none; only the thread itself uses these fields of its tsd. Called at
- * heartbeats, by imalloc.c for memory past the cache or above TCACHE_LARGE_SOME, and by
+ * heartbeats, by imalloc.c for memory past the cache or above TCACHE_GRANT_ABOVE, and by
  * ctl_thread.c.
  */
 #include "thread/peak.h"
@@ -71,13 +71,13 @@ peak_read(tsd_t *tsd) {
 }
 
 /*
- * Without cached objects above TCACHE_LARGE_SOME the next requests of such sizes come from an
+ * Without cached objects above TCACHE_GRANT_ABOVE the next requests of such sizes come from an
  * arena, and each is noted. If calls or options have set the limits of such bins, objects stay.
  */
 void
 peak_reset(tsd_t *tsd) {
 	if (tsd->tcache != NULL) {
-		tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_SOME, SC_LARGE_MAXCLASS);
+		tcache_make_way(tsd, tsd->tcache, TCACHE_GRANT_ABOVE, SC_LARGE_MAXCLASS);
 	}
 	if (!tsd->has_peak_reset) {
 		tsd->has_peak_reset = true;

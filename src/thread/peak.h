@@ -4,7 +4,7 @@
  *
  * It is measured at reads, at heartbeats of a thread that has reset it, and, if the bytes that the
  * thread has from arenas have grown by more than a 64th since, at requests past the cache and at
- * those above TCACHE_LARGE_SOME bytes that take the slow path. So it may be too small: by what a
+ * those above TCACHE_GRANT_ABOVE bytes that take the slow path. So it may be too small: by what a
  * thread that has reset it allocates between two heartbeats, which is THREAD_EVENT_BYTES, a block,
  * and THREAD_EVENT_PEAK_BYTES of each class. In a thread that has never reset it heartbeats are
  * farther apart and ask for that growth too, so a 64th is not seen either, nor what the cache held
@@ -26,7 +26,7 @@ void peak_heartbeat(tsd_t *tsd, uint64_t bytes);
  */
 uint64_t peak_read(tsd_t *tsd);
 /*
- * Starts a new measurement at the present net use. Flushes cached objects above TCACHE_LARGE_SOME
+ * Starts a new measurement at the present net use. Flushes cached objects above TCACHE_GRANT_ABOVE
  * (see tcache_make_way); from then on the cache fetches large ones one by one, and the thread looks
  * more often whether a heartbeat is due (has_peak_reset).
  */

@@ -14,10 +14,10 @@
 /*
  * The bits of tls_s.recall: what has changed. RECALL_SETTINGS: a setting on which the fast path or
  * its countdowns depend: thread_event_sample_interval, thread_event_waiting,
- * thread_event_is_wanted, tcache_watched_min or tsd_no_fast_path.
+ * thread_event_is_wanted, tcache_slow_min or tsd_no_fast_path.
  */
 #define RECALL_SETTINGS 1u
-#define RECALL_PACE 2u      /* much memory has become unused: tcache_hasten() */
+#define RECALL_PACE 2u      /* much memory has become unused: tcache_shorten_interval() */
 #define RECALL_GRANTS 4u    /* an arena's decay time became 0: tcache_return_grants() */
 #define RECALL_CLAIM 8u     /* another thread takes objects of the cache: thread/claim.h */
 

@@ -36,7 +36,7 @@
 /* Requests after which a bin that becomes full is granted nothing (bin_is_soon_full). */
 #define TCACHE_GRANT_REQUESTS 16u
 
-atomic_zu_t tcache_watched_min = {SIZE_MAX};
+atomic_zu_t tcache_slow_min = {SIZE_MAX};
 
 static size_t
 slot_size(unsigned slot) {
@@ -79,19 +79,19 @@ bin_check(const cache_bin_t *b UNUSED, const tcache_cold_t *c UNUSED) {
 /* ------------------------------------------------------------------ counting */
 
 /*
- * Whether each request of the class takes the slow path (tcache_watched_min), which it does only
+ * Whether each request of the class takes the slow path (tcache_slow_min), which it does only
  * while sampling is on. size: the class's.
  */
 static bool
-bin_is_watched(const tcache_cold_t *c, size_t size) {
-	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_watched_min, MO_RELAXED);
+bin_takes_slow_path(const tcache_cold_t *c, size_t size) {
+	return c->to_sample != UINT64_MAX && size >= atomic_load_zu(&tcache_slow_min, MO_RELAXED);
 }
 
 /* Starts the next countdown, to a sample or a heartbeat, and the next look (tcache.h). */
 static void
 bin_arm(const tsd_t *tsd, cache_bin_t *b, tcache_cold_t *c) {
 	size_t size = b->size;
-	uint64_t w = unlikely(bin_is_watched(c, size)) ? 1 : thread_event_requests(tsd, size);
+	uint64_t w = unlikely(bin_takes_slow_path(c, size)) ? 1 : thread_event_requests(tsd, size);
 	if (c->to_sample != UINT64_MAX) {
 		w = c->to_sample < w ? c->to_sample : w;
 		c->to_sample -= w;
@@ -149,9 +149,9 @@ tcache_retune(tsd_t *tsd, tcache_t *tc) {
 
 /* A countdown of 0 belongs to a request that is under way, so it is left alone. */
 void
-tcache_hasten(tsd_t *tsd) {
+tcache_shorten_interval(tsd_t *tsd) {
 	tcache_t *tc = tsd->tcache;
-	thread_event_hasten(tsd);
+	thread_event_shorten_interval(tsd);
 	for (unsigned s = 1; tc != NULL && s < tc->nslots; s++) {
 		cache_bin_t *b = &tc->bins[s];
 		tcache_cold_t *c = &tc->cold[s];
@@ -344,10 +344,10 @@ bin_granted(const tcache_cold_t *c, unsigned slot) {
 	return c->nslots > c->max ? (size_t)(c->nslots - c->max) * slot_size(slot) : 0;
 }
 
-/* The first bin of objects above TCACHE_LARGE_SOME. */
+/* The first bin of objects above TCACHE_GRANT_ABOVE. */
 static unsigned
 tcache_first_large(void) {
-	return sz_s2i(TCACHE_LARGE_SOME) + 2u;
+	return sz_s2i(TCACHE_GRANT_ABOVE) + 2u;
 }
 
 /* Counts that the grant of one bin has changed from `before` to `after` bytes. */
@@ -355,7 +355,7 @@ static void
 grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 	tcache_budget_change(tc->granted, tc->granted + after - before);
 	tc->granted += after - before;
-	if (slot_size(slot) > TCACHE_LARGE_SOME) {
+	if (slot_size(slot) > TCACHE_GRANT_ABOVE) {
 		uint64_t bit = UINT64_C(1) << (slot - tcache_first_large());
 		tc->granted_large += after - before;
 		tc->granted_map = after != 0 ? tc->granted_map | bit : tc->granted_map & ~bit;
@@ -373,13 +373,13 @@ bin_regrant(tcache_t *tc, unsigned slot, unsigned nslots) {
 
 /*
  * Whether the class may have grants. None may while the arena returns unused pages at once (decay
- * time 0), and oversized objects above TCACHE_LARGE_SOME never: the arena of oversized requests
+ * time 0), and oversized objects above TCACHE_GRANT_ABOVE never: the arena of oversized requests
  * keeps their pages itself.
  */
 static bool
 grants_suit(const tcache_t *tc, unsigned slot) {
 	size_t size = slot_size(slot);
-	return (size <= TCACHE_LARGE_SOME || size < arenas_oversize_min)
+	return (size <= TCACHE_GRANT_ABOVE || size < arenas_oversize_min)
 	    && arena_decay_ms_get(tc->arena, true) != 0;
 }
 
@@ -495,19 +495,19 @@ bin_ungrant(tcache_t *tc, unsigned slot) {
 	}
 }
 
-/* Small objects go to their slabs, or to transfer caches (stocks) for later fills if is_stowed. */
+/* Small objects go to their slabs, or to transfer caches (stocks) for later fills if to_stock. */
 static void
-slot_free_objects(unsigned slot, void **objs, unsigned n, bool is_stowed) {
+slot_free_objects(unsigned slot, void **objs, unsigned n, bool to_stock) {
 	if (!slot_is_small(slot)) {
 		arena_large_flush(objs, n);
 	} else {
-		arena_small_return(slot - 1, objs, n, is_stowed);
+		arena_small_return(slot - 1, objs, n, to_stock);
 	}
 }
 
 /* Returns the n oldest objects to their slabs, stocks or extents. */
 static void
-bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_stowed) {
+bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool to_stock) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned ncached = bin_ncached(b, c);
@@ -518,7 +518,7 @@ bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_s
 	bin_report(tsd, tc, slot, 1);
 	void *open = recall_close(tls_get()); /* a handler must not pop what is returned */
 	bin_unmark(b, c); /* first: the head must not pass the mark */
-	slot_free_objects(slot, bin_bottom(c) - n, n, is_stowed);
+	slot_free_objects(slot, bin_bottom(c) - n, n, to_stock);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
 	recall_open(tls_get(), open);
@@ -612,7 +612,7 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 
 void
 tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
-	assert(above >= TCACHE_LARGE_SOME);
+	assert(above >= TCACHE_GRANT_ABOVE);
 	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted_large != 0
 	    && slot_size(s) > above; s--) {
 		size_t size = slot_size(s);
@@ -646,8 +646,8 @@ slot_fetch_objects(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot, void 
 	arena_large_count_requests(from, slot - 1, nrequests, 1, 0);
 	unsigned got = arena_large_reuse(from, slot_size(slot), out, n);
 	if (got == 0) {
-		if (slot_size(slot) > TCACHE_LARGE_MUCH) {
-			tcache_make_way(tsd, tc, TCACHE_LARGE_MUCH, slot_size(slot));
+		if (slot_size(slot) > TCACHE_FLUSH_ABOVE) {
+			tcache_make_way(tsd, tc, TCACHE_FLUSH_ABOVE, slot_size(slot));
 		}
 		out[0] = arena_large_new(from, slot_size(slot), 0, false);
 		got = out[0] != NULL;
@@ -688,16 +688,16 @@ tcache_next_slab(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned s
  */
 ALWAYS_INLINE unsigned
 bin_fill_count(const tsd_t *tsd, const tcache_t *tc, arena_t *from, unsigned slot,
-    bool has_missed) {
+    bool was_empty) {
 	unsigned nslots = (unsigned)min_zu(tc->cold[slot].nslots, tc->cold[slot].max),
 	    most = nslots - nslots / 8;
 	if (!slot_is_small(slot)) {
 		nslots = tc->cold[slot].nslots;
 		unsigned batch = tc->cold[slot].is_swinging ? (nslots + 1) / 2 : nslots;
-		return has_missed && !tsd->has_peak_reset ? batch : nslots != 0;
+		return was_empty && !tsd->has_peak_reset ? batch : nslots != 0;
 	}
 	const bin_t *bin = arena_bin(from, slot - 1, bin_shard(tsd, slot));
-	return has_missed && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
+	return was_empty && STOCK_SEEN(bin->stock.n) >= most ? most : (nslots + 1) / 2;
 }
 
 /*
@@ -708,15 +708,15 @@ ALWAYS_INLINE void
 bin_fill(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	if (c->nslots < c->max && (c->nslots == 0 || c->has_missed)) {
+	if (c->nslots < c->max && (c->nslots == 0 || c->was_empty)) {
 		bin_grow_next(b, c);
-	} else if (c->max == 0 && c->nslots == 0 && c->has_missed && !c->has_stowed) {
+	} else if (c->max == 0 && c->nslots == 0 && c->was_empty && !c->was_full) {
 		bin_try_grant_batch(tc, slot);
 	}
-	unsigned n = bin_fill_count(tsd, tc, from, slot, c->has_missed);
-	c->has_missed = true;
-	c->is_swinging = c->is_swinging || c->has_stowed;
-	c->has_stowed = false;
+	unsigned n = bin_fill_count(tsd, tc, from, slot, c->was_empty);
+	c->was_empty = true;
+	c->is_swinging = c->is_swinging || c->was_full;
+	c->was_full = false;
 	if (n == 0) {
 		return;
 	}
@@ -795,14 +795,14 @@ tcache_take(tsd_t *tsd, tcache_t *tc, arena_t *from, unsigned slot) {
 /*
  * The number of objects that leave a full stack, at least 1: its slots divided by 2 to the power of
  * an option lg_tcache_flush_*_div. With its default 1 that is half. But in a phase of freeing, when
- * the bin was not filled since it was last full (has_stowed), it is seven eighths of small objects,
+ * the bin was not filled since it was last full (was_full), it is seven eighths of small objects,
  * and all large ones unless the thread allocates them in turn (is_swinging).
  */
 static unsigned
 bin_surplus(const tcache_cold_t *c, bool is_small) {
 	unsigned div = is_small ? opt_lg_tcache_flush_small_div : opt_lg_tcache_flush_large_div;
 	unsigned n = c->nslots;
-	bool is_freeing = c->has_stowed && div == 1 && (is_small || !c->is_swinging);
+	bool is_freeing = c->was_full && div == 1 && (is_small || !c->is_swinging);
 	return (unsigned)max_zu(!is_freeing ? n >> div : is_small ? n - n / 8 : n, 1);
 }
 
@@ -815,8 +815,8 @@ bin_make_room(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	}
 	unsigned n = bin_surplus(c, slot_is_small(slot));
 	bin_return_bottom(tsd, tc, slot, n, true);
-	c->has_stowed = true;
-	/* Large objects are extents: the page cache counts them itself (pac_tell_rise). */
+	c->was_full = true;
+	/* Large objects are extents: the page cache counts them itself (pac_report_rise). */
 	tsd->small_freed += slot_is_small(slot) ? n * slot_size(slot) : 0;
 	if (unlikely(tsd->small_freed >= ARENAS_RISE)) {
 		thread_event_freed_much(tsd);
@@ -833,8 +833,8 @@ tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj) {
 	}
 	if (b->head == b->full) {
 		if (c->nslots == 0 && !bin_try_grant(tc, slot)
-		    && !(c->has_stowed && bin_try_grant_batch(tc, slot))) {
-			c->has_stowed = true;
+		    && !(c->was_full && bin_try_grant_batch(tc, slot))) {
+			c->was_full = true;
 			return false;
 		}
 		if (b->head == b->full) {
@@ -909,8 +909,8 @@ bin_upkeep_empty(tsd_t *tsd, tcache_t *tc, unsigned slot, uint16_t now) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	assert(!slot_is_small(slot) && bin_ncached(b, c) == 0);
-	c->has_missed = false;
-	c->has_stowed = false;
+	c->was_empty = false;
+	c->was_full = false;
 	bin_unmark(b, c);
 	if (c->nrequests != 0 || b->countdown != c->window) {
 		tsd->event_bytes += bin_fold(tsd, tc, b, c);
@@ -957,7 +957,7 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	bin_report_many(tsd, tc, slot);
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
 	/* Only two misses without an upkeep between them grant slots to a bin that has none. */
-	c->has_missed = c->has_missed && c->nslots != 0;
+	c->was_empty = c->was_empty && c->nslots != 0;
 	bool is_exceeded = c->nslots > c->max && tcache_budget_is_exceeded(tc->granted);
 	if (c->nslots == 0 || (bin_is_mark_young(c, now) && (c->is_marked || !is_exceeded))) {
 		return;
@@ -974,8 +974,8 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 		bin_return_bottom(tsd, tc, slot, idle - idle / 4, false);
 		bin_ungrant(tc, slot);
 	}
-	c->has_missed = false;
-	c->has_stowed = false;
+	c->was_empty = false;
+	c->was_full = false;
 	c->marked_at = now;
 	bin_mark(b, c);
 }

@@ -52,10 +52,10 @@ typedef struct tcache_cold_s {
 		uint16_t marked_at; /* time of a granted bin's mark, in steps of 2^26 ns (67 ms) */
 		uint16_t n_taken;   /* while tcache_t.taken is not 0: objects that another thread took */
 	};
-	bool has_missed : 1;  /* a request found the bin empty (a fill) since its last upkeep */
+	bool was_empty : 1;   /* a request found the bin empty (a fill) since its last upkeep */
 	bool is_marked : 1;   /* cache_bin_t.empty is a mark, to find objects that nothing uses */
 	/* a free found the bin full, without a grant, since its last fill or (with slots) upkeep */
-	bool has_stowed : 1;
+	bool was_full : 1;
 	/* the bin was full and later empty, and upkeep has found no unused objects since then */
 	bool is_swinging : 1;
 	bool is_fixed : 1;    /* a call or the thread's maximum has set `max`: nothing is granted */
@@ -72,7 +72,7 @@ typedef struct tcache_s {
 	uint64_t interval;    /* explicit caches: sample interval (bytes) of the present distances */
 	size_t granted;       /* slots beyond the bins' limits, in bytes of objects, filled or not */
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
-	size_t granted_large; /* part of `granted` for objects above TCACHE_LARGE_SOME */
+	size_t granted_large; /* part of `granted` for objects above TCACHE_GRANT_ABOVE */
 	unsigned nslots;      /* number of bins, slot 0 included */
 	unsigned gc_large;    /* number of the bit in granted_map whose bin had its upkeep last */
 	uint64_t granted_map; /* bit i: bin tcache_first_large() + i has grants */
@@ -91,7 +91,7 @@ typedef struct tcache_note_s {
  * While sampling is on, each request of a class of at least this many bytes takes the slow path;
  * SIZE_MAX: none does. prof_trigger.c sets it, and then calls recall_all(RECALL_SETTINGS).
  */
-extern atomic_zu_t tcache_watched_min;
+extern atomic_zu_t tcache_slow_min;
 
 /* Makes an empty cache for sizes up to max bytes, in the arena's list. NULL: there is no memory. */
 tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
@@ -185,12 +185,12 @@ void tcache_uncount_fast(tcache_t *tc, size_t usize);
  */
 bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
- * Flushes cached objects of more than `above` bytes, which is at least TCACHE_LARGE_SOME, the
+ * Flushes cached objects of more than `above` bytes, which is at least TCACHE_GRANT_ABOVE, the
  * largest classes first, until `want` bytes are flushed or none is left, so that a large request
  * takes their pages instead of new ones. Nothing is flushed while granted_large is 0: by default
- * the limit of the bins above TCACHE_LARGE_SOME is 0, so without grants they are empty; and where
+ * the limit of the bins above TCACHE_GRANT_ABOVE is 0, so without grants they are empty; and where
  * options have set limits, no bin has grants. Bins whose limit a call has set are never flushed.
- * Called before an arena makes an object above TCACHE_LARGE_MUCH in another than a hot extent, and
+ * Called before an arena makes an object above TCACHE_FLUSH_ABOVE in another than a hot extent, and
  * by peak_reset().
  */
 void tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want);
@@ -213,10 +213,10 @@ bool tcache_is_due(const tcache_t *tc);
 /* Draws new distances to the next samples for all bins, after the rate changed. */
 void tcache_retune(tsd_t *tsd, tcache_t *tc);
 /*
- * Makes the distance between the thread's heartbeats the shortest one (THREAD_EVENT_LEAST bytes),
- * and shortens running countdowns to it.
+ * Makes the distance between the thread's heartbeats the shortest one (THREAD_EVENT_BYTES_MIN
+ * bytes), and shortens running countdowns to it.
  */
-void tcache_hasten(tsd_t *tsd);
+void tcache_shorten_interval(tsd_t *tsd);
 /* Adds the pops that the running countdowns have counted so far to the byte counters of the tsd. */
 void tcache_fold(tsd_t *tsd, tcache_t *tc);
 /* Bytes in the cache now; other threads may call it and get an approximate value. */

@@ -26,7 +26,7 @@ tcache_budget_sum(void) {
 size_t
 tcache_budget(void) {
 	size_t mapped = atomic_load_zu(&room_mapped, MO_RELAXED);
-	size_t share = max_zu(TCACHE_BUDGET_LEAST, mapped / TCACHE_BUDGET_SHARE);
+	size_t share = max_zu(TCACHE_BUDGET_MIN, mapped / TCACHE_BUDGET_SHARE);
 	return min_zu(share, room_now() / TCACHE_BUDGET_ROOM);
 }
 
@@ -44,7 +44,7 @@ part_of(size_t budget, size_t have) {
 /* What one cache may be granted at most, however few there are. */
 static size_t
 most_of(size_t budget) {
-	return max_zu(TCACHE_BUDGET_LEAST, budget / TCACHE_BUDGET_EACH);
+	return max_zu(TCACHE_BUDGET_MIN, budget / TCACHE_BUDGET_EACH);
 }
 
 /* a minus b, at least 0. */

@@ -3,11 +3,11 @@
  * limits (grants, tcache.h).
  *
  * The budget is half (1 / TCACHE_BUDGET_SHARE) of the bytes that the arenas have from the
- * system, at least TCACHE_BUDGET_LEAST, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
+ * system, at least TCACHE_BUDGET_MIN, but never more than an eighth (1 / TCACHE_BUDGET_ROOM) of
  * the room below limits of memory (os/room.h). The part of a cache is the budget divided by the
  * number of caches that have grants or wait for a first one. A cache waits from the request that
  * got no grant until its next heartbeat. No cache grows beyond an eighth (1 / TCACHE_BUDGET_EACH)
- * of the budget, or TCACHE_BUDGET_LEAST if that is more, because memory that one cache holds serves
+ * of the budget, or TCACHE_BUDGET_MIN if that is more, because memory that one cache holds serves
  * neither another thread nor the same thread's next phase.
  *
  * Invariant: the sum of all grants grows only up to the budget; a cache grows beyond its part only
@@ -29,7 +29,7 @@
 #include "util/compiler.h"
 
 /* Bytes, and three divisors: see above. */
-#define TCACHE_BUDGET_LEAST ((size_t)48 << 20)
+#define TCACHE_BUDGET_MIN ((size_t)48 << 20)
 #define TCACHE_BUDGET_SHARE 2u
 #define TCACHE_BUDGET_EACH 8u
 #define TCACHE_BUDGET_ROOM 8u

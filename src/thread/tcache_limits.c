@@ -44,13 +44,13 @@ static struct {
  * number of regions in one of its slabs times 2^opt_lg_tcache_nslots_mul, between
  * opt_tcache_nslots_small_min and opt_tcache_nslots_small_max (the latter wins if it is smaller),
  * rounded down to an even number, and at least 2. That of a large class is opt_tcache_nslots_large,
- * but above TCACHE_LARGE_SOME it is 0 unless opt_tcache_large_given.
+ * but above TCACHE_GRANT_ABOVE it is 0 unless opt_tcache_large_given.
  */
 static unsigned
 ncached_from_options(szind_t szind) {
 	assert(szind < SC_NSIZES);
 	if (szind >= SC_NBINS) {
-		bool has_own = sz_i2s(szind) <= TCACHE_LARGE_SOME || opt_tcache_large_given;
+		bool has_own = sz_i2s(szind) <= TCACHE_GRANT_ABOVE || opt_tcache_large_given;
 		return has_own ? opt_tcache_nslots_large : 0;
 	}
 	uint64_t n = bin_infos[szind].nregs;
@@ -74,7 +74,7 @@ tcache_ncached_max_default(szind_t szind) {
 bool
 tcache_may_grant(szind_t szind, unsigned max) {
 	/* These freed objects become inaccessible in hardened builds (arena/shut.h), not cached. */
-	bool is_watched = config_hardening && sz_i2s(szind) > TCACHE_LARGE_SOME;
+	bool is_watched = config_hardening && sz_i2s(szind) > TCACHE_GRANT_ABOVE;
 	return limits.may_grant && max == ncached_from_options(szind) && !is_watched;
 }
 
@@ -108,5 +108,5 @@ tcache_boot(void) {
 	tcache_nhbins = sz_s2i(tcache_max_default) + 1;
 	assert(tcache_max_default <= TCACHE_MAX_LIMIT && tcache_nhbins <= SC_NSIZES);
 	limits.may_grant = !opt_tcache_limits_given && !limits.has_ncached;
-	arena_large_explicit_min = limits.may_grant ? sz_s2i(TCACHE_LARGE_SOME) + 1u : SC_NSIZES;
+	arena_large_explicit_min = limits.may_grant ? sz_s2i(TCACHE_GRANT_ABOVE) + 1u : SC_NSIZES;
 }

@@ -26,13 +26,13 @@
 #define TCACHE_BATCH_BYTES ((size_t)2 << 20)
 #define TCACHE_BATCH_MAX 32u
 /* By default bins of objects above this size have the limit 0 and hold only granted slots. */
-#define TCACHE_LARGE_SOME ((size_t)32 << 10)
+#define TCACHE_GRANT_ABOVE ((size_t)32 << 10)
 /*
  * A request of zeroed memory above this size does not use a cache. Before an arena takes new pages
  * for any request above this size, so many bytes of cached objects above it are flushed, if there
  * are as many (tcache_make_way).
  */
-#define TCACHE_LARGE_MUCH ((size_t)128 << 10)
+#define TCACHE_FLUSH_ABOVE ((size_t)128 << 10)
 
 /*
  * The options; the manual and conf_table.c say what each does. opt_tcache_max is bytes, nslots are
@@ -69,7 +69,7 @@ unsigned tcache_ncached_max_default(szind_t szind);
 /*
  * Whether a bin with this limit (max) may be granted more: no option, tcache_ncached_max neither,
  * has set a limit of any class, and max is the default. In hardened builds not for objects above
- * TCACHE_LARGE_SOME.
+ * TCACHE_GRANT_ABOVE.
  */
 bool tcache_may_grant(szind_t szind, unsigned max);
 /*

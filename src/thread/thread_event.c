@@ -104,9 +104,9 @@ static struct {
 } pace;
 
 void
-thread_event_hasten(tsd_t *tsd) {
-	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES);
-	tsd->beat_bytes = THREAD_EVENT_LEAST;
+thread_event_shorten_interval(tsd_t *tsd) {
+	assert(tsd->beat_bytes >= THREAD_EVENT_BYTES_MIN && tsd->beat_bytes <= THREAD_EVENT_BYTES);
+	tsd->beat_bytes = THREAD_EVENT_BYTES_MIN;
 	tsd->n_direct = 0;
 }
 
@@ -116,8 +116,8 @@ thread_event_hasten(tsd_t *tsd) {
  */
 void
 thread_event_begin(tsd_t *tsd) {
-	bool is_hurried = atomic_load_u64(&pace.next_ns, MO_RELAXED) != 0;
-	tsd->beat_bytes = is_hurried ? THREAD_EVENT_LEAST : THREAD_EVENT_FIRST;
+	bool is_shortened = atomic_load_u64(&pace.next_ns, MO_RELAXED) != 0;
+	tsd->beat_bytes = is_shortened ? THREAD_EVENT_BYTES_MIN : THREAD_EVENT_FIRST;
 }
 
 /* Recalls all threads, and returns true, unless that was done a short while ago. */
@@ -173,7 +173,7 @@ thread_event_unused_rose(void) {
 		atomic_store_zu(&pace.told, 0, MO_RELAXED);
 		pace_look(now);
 	}
-	if (t->tsd != NULL && t->tsd->beat_bytes > THREAD_EVENT_LEAST) {
+	if (t->tsd != NULL && t->tsd->beat_bytes > THREAD_EVENT_BYTES_MIN) {
 		recall_one(t, RECALL_PACE);
 	}
 }
@@ -202,7 +202,7 @@ pace_keep(tsd_t *tsd, uint64_t now) {
 	if (unlikely(gap >= THREAD_EVENT_SLOW_NS) && last != 0) {
 		/* At most 2^16 * 2^28 bytes * ns, so no overflow. */
 		uint64_t bytes = tsd->beat_bytes * THREAD_EVENT_SLOW_NS / gap;
-		tsd->beat_bytes = bytes > THREAD_EVENT_LEAST ? bytes : THREAD_EVENT_LEAST;
+		tsd->beat_bytes = bytes > THREAD_EVENT_BYTES_MIN ? bytes : THREAD_EVENT_BYTES_MIN;
 	} else if (tsd->beat_bytes < THREAD_EVENT_BYTES && gap < THREAD_EVENT_QUICK_NS) {
 		tsd->beat_bytes = tsd->beat_bytes < THREAD_EVENT_BYTES / 4 ? tsd->beat_bytes * 4
 		    : THREAD_EVENT_BYTES;

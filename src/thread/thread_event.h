@@ -7,14 +7,15 @@
  * requests. If the thread has then allocated beat_bytes (at most 64 KiB) since its last heartbeat,
  * the next one runs: decay, and the hooks in thread_event_hooks, of which one is the upkeep of the
  * cache. Decay depends on time, so heartbeats follow after fewer bytes in a thread that allocates
- * slowly, down to THREAD_EVENT_LEAST, and after more bytes again when it gets faster (its pace); a
- * new thread begins at THREAD_EVENT_FIRST or, once there was a recall, at THREAD_EVENT_LEAST. A
- * thread may suddenly become slow, with countdowns set for its old pace, or end, while the pages
- * that it freed wait for some thread's heartbeat. So the thread that makes pages unused reports it:
- * when ARENAS_RISE bytes have become unused, all threads are recalled (thread/recall.h; not more
- * often than THREAD_EVENT_TELL_NS says), which sets them to the shortest distance. They are
- * recalled too when a thread has returned ARENAS_RISE bytes (arenas.h) of small objects between two
- * heartbeats, which may have left free regions in slabs instead of unused pages.
+ * slowly, down to THREAD_EVENT_BYTES_MIN, and after more bytes again when it gets faster (its
+ * pace); a new thread begins at THREAD_EVENT_FIRST or, once there was a recall, at
+ * THREAD_EVENT_BYTES_MIN. A thread may suddenly become slow, with countdowns set for its old pace,
+ * or end, while the pages that it freed wait for some thread's heartbeat. So the thread that makes
+ * pages unused reports it: when ARENAS_RISE bytes have become unused, all threads are recalled
+ * (thread/recall.h; not more often than THREAD_EVENT_TELL_NS says), which sets them to the shortest
+ * distance. They are recalled too when a thread has returned ARENAS_RISE bytes (arenas.h) of small
+ * objects between two heartbeats, which may have left free regions in slabs instead of unused
+ * pages.
  *
  * Samples: a Poisson process over bytes with mean `interval`, split by class. The distances of each
  * class are independent and exponential, so a request of z bytes is a sample with probability
@@ -40,7 +41,7 @@
  */
 #define THREAD_EVENT_BYTES ((uint64_t)64 << 10)
 #define THREAD_EVENT_FIRST ((uint64_t)16 << 10)
-#define THREAD_EVENT_LEAST ((uint64_t)64)
+#define THREAD_EVENT_BYTES_MIN ((uint64_t)64)
 /* Least time between two RECALL_PACE of all threads: 50 ms, or 0.1 ms for each thread if more. */
 #define THREAD_EVENT_TELL_NS ((uint64_t)50 * 1000 * 1000)
 #define THREAD_EVENT_TELL_EACH_NS ((uint64_t)100 * 1000)
@@ -88,7 +89,7 @@ thread_event_requests(const tsd_t *tsd, size_t size) {
 	bool is_short = unlikely(tsd->has_peak_reset) && tsd->beat_bytes > THREAD_EVENT_PEAK_BYTES;
 	uint64_t least = (tsd->beat_bytes + step - 1) / step;
 	uint64_t n = (is_short ? THREAD_EVENT_PEAK_BYTES : tsd->beat_bytes) / size;
-	assert(tsd->beat_bytes >= THREAD_EVENT_LEAST && tsd->beat_bytes <= THREAD_EVENT_BYTES
+	assert(tsd->beat_bytes >= THREAD_EVENT_BYTES_MIN && tsd->beat_bytes <= THREAD_EVENT_BYTES
 	    && least > 0);
 	if (unlikely(n < least)) {
 		bool is_strict = tsd->has_peak_reset || thread_event_is_strict();
@@ -126,9 +127,9 @@ extern HIDDEN atomic_u64_t thread_event_sample_interval;
 void thread_event_begin(tsd_t *tsd);
 /*
  * Sets the shortest distance of the thread's heartbeats. Running countdowns of bins stay as they
- * are; tcache_hasten() shortens these too.
+ * are; tcache_shorten_interval() shortens these too.
  */
-void thread_event_hasten(tsd_t *tsd);
+void thread_event_shorten_interval(tsd_t *tsd);
 /*
  * The hook of the page caches (pac_rise_hook), called by a thread that has made pages unused, once
  * for each pac_rise_step bytes: runs decay if that is due (not inside other work of the library),

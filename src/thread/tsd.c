@@ -162,7 +162,7 @@ tsd_look(tsd_t *tsd) {
 	/* Again: the exchange may have cleared the bit of a claim announced after the first look. */
 	claim_settle(tsd);
 	if ((what & RECALL_PACE) != 0) {
-		tcache_hasten(tsd);
+		tcache_shorten_interval(tsd);
 	}
 	if ((what & RECALL_SETTINGS) != 0) {
 		tsd_take_settings(tsd);

@@ -8,7 +8,7 @@ try() {
 		-o "$1" "$SRC/test/agent/inside_$1.c" -lpthread || echo "Bail out! test/agent/inside_$1.c"
 	runs "$2" "./$1"
 }
-try watch "blocked lookers, and a pid that another process has now"
+try watch "blocked watchers, and a pid that another process has now"
 try kills "each out-of-memory kill explains one end"
 try copy "a box that grows while it is copied, and a disk that tells no blocks or is full"
 try open "a box that cannot be opened now is tried again at a later look"

@@ -1,5 +1,5 @@
 /*
- * Inside of watch.c: lookers that are blocked where no thread can be started, and records of
+ * Inside of watch.c: watchers that are blocked where no thread can be started, and records of
  * processes whose pid another one has now. Prints what is wrong. Built by inside.t.
  */
 #define pthread_create start_none
@@ -48,12 +48,12 @@ table_remove(proc_t *p) {
 	record = NULL;
 }
 
-/* Lookers that go on when the process that blocks them lets them. */
+/* Watchers that go on when the process that blocks them lets them. */
 static unsigned
 staying(void) {
 	unsigned n = 0;
-	for (int i = 0; i < LOOKERS_MOST; i++) {
-		n += lookers[i].is_started && !lookers[i].is_written_off;
+	for (int i = 0; i < WATCHERS_MAX; i++) {
+		n += watchers[i].is_started && !watchers[i].is_written_off;
 	}
 	return n;
 }
@@ -61,27 +61,27 @@ staying(void) {
 /* All are blocked, one minute after the other. */
 static void
 block_all(int64_t now) {
-	for (int i = 0; i < LOOKERS_MOST; i++) {
-		lookers[i].since_ms = lookers[i].is_started ? now : 0;
+	for (int i = 0; i < WATCHERS_MAX; i++) {
+		watchers[i].since_ms = watchers[i].is_started ? now : 0;
 	}
-	replace_lookers(now + 60000);
+	replace_watchers(now + 60000);
 }
 
 static void
 try_lookers(void) {
 	can_start = true;
 	watch_start();
-	expect("lookers at the start", staying(), LOOKERS);
+	expect("watchers at the start", staying(), LOOKERS);
 	can_start = false;
 	block_all(1);
 	expect("blocked, and no thread can be started: stay", staying(), LOOKERS);
 	expect("and none is replaced", (unsigned)counts.written_off, 0);
 	can_start = true;
-	for (int64_t i = 1; i < LOOKERS_MOST; i++) {
+	for (int64_t i = 1; i < WATCHERS_MAX; i++) {
 		block_all(i * 100000);
 		expect("replaced: as many stay", staying(), LOOKERS);
 	}
-	expect("all but these were replaced", (unsigned)counts.written_off, LOOKERS_MOST - LOOKERS);
+	expect("all but these were replaced", (unsigned)counts.written_off, WATCHERS_MAX - LOOKERS);
 }
 
 static void

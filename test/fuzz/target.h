@@ -26,7 +26,7 @@ extern const char *je_malloc_conf;
 const char *je_malloc_conf = "prof_thread:false,narenas:2";
 
 /* Bytes of memory that a black box may take at most here: a larger one is refused (EFBIG). */
-#define BOX_MOST ((rlim_t)64 << 20)
+#define BOX_MAX ((rlim_t)64 << 20)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -83,7 +83,7 @@ copy_exactly(const uint8_t *data, size_t size, bool is_text) {
 int
 LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED) {
 	static struct os_hooks_s hooks;
-	static const struct rlimit most = {BOX_MOST, BOX_MOST};
+	static const struct rlimit most = {BOX_MAX, BOX_MAX};
 	setrlimit(RLIMIT_FSIZE, &most);
 	hooks = os_hooks_real;
 	hooks.open = nowhere_open;

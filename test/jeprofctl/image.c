@@ -807,7 +807,7 @@ make_ring(uint64_t nlines) {
 /* The box in fd has the lines from first on, and no others. */
 static void
 check_course(int fd, uint64_t nlines, size_t most, uint64_t first, const char *what) {
-	static jeprof_image_line_t lines[JEPROF_COURSE_MOST + 1];
+	static jeprof_image_line_t lines[JEPROF_COURSE_MAX + 1];
 	char why[JEPROF_WHY];
 	jeprof_image_t *image;
 	if (jeprof_image_of_file(&image, fd, why) != 0) {

@@ -70,7 +70,7 @@ inline file(e) {
 	}
 }
 
-/* pac_tell, pac_tell_slow. */
+/* pac_note_release, pac_wake_or_purge. */
 inline tell() {
 	atomic {
 		limit = (early == FAR -> FAR : wake_above);
@@ -101,7 +101,7 @@ inline tell_back() {
 #endif
 }
 
-/* pac_hot_leave and pac_tell; where the stack is full the extent becomes plain dirty. */
+/* pac_hot_leave and pac_note_release; where the stack is full the extent becomes plain dirty. */
 inline leave(e) {
 	if
 	:: true ->

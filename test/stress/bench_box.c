@@ -21,7 +21,7 @@ extern int mallctl(const char *, void *, size_t *, void *, size_t) __attribute__
 #define CALL __attribute__((noinline))
 #define END __asm__ volatile("")	/* no tail call */
 
-enum { ROUNDS_MOST = 1000 };
+enum { ROUNDS_MAX = 1000 };
 
 static void *
 hold(void *p) {
@@ -90,7 +90,7 @@ work(void *arg) {
 
 /* ---------------------------------------------------------------- rounds */
 
-static uint64_t started[ROUNDS_MOST], cpu[ROUNDS_MOST], stopped[ROUNDS_MOST], stalled[ROUNDS_MOST];
+static uint64_t started[ROUNDS_MAX], cpu[ROUNDS_MAX], stopped[ROUNDS_MAX], stalled[ROUNDS_MAX];
 
 static void
 must(int err, const char *what) {
@@ -138,7 +138,7 @@ main(int argc, char **argv) {
 	int rounds = argc == 4 ? atoi(argv[2]) : 0;
 	uint32_t stacks = argc == 4 ? (uint32_t)atoi(argv[3]) : 0;
 
-	if (rounds < 1 || rounds > ROUNDS_MOST || mallctl == NULL || getenv("PREFIX") == NULL) {
+	if (rounds < 1 || rounds > ROUNDS_MAX || mallctl == NULL || getenv("PREFIX") == NULL) {
 		fprintf(stderr, "usage: PREFIX=DIR/NAME bench_box false|fd|true ROUNDS STACKS\n");
 		return 2;
 	}

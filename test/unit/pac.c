@@ -384,7 +384,7 @@ test_back_in_place(void) {
 	ok(in_hand == e && e->state == extent_state_active, "is the one that was freed");
 	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "nothing is seen of it");
 	pac_put_unused(pac, e);
-	pac_tell_back(pac);
+	pac_recheck_wake(pac);
 	is_uint(nwakes, 1, "put back it wakes");
 	pac_purge(pac, clock_ns, true);
 	is_uint(pac_serve(pac, clock_ns), UINT64_MAX, "again");
@@ -791,7 +791,7 @@ test_trade(void) {
 	enum { N = 8192, PAGES = 4 };
 	static edata_t *e[N];
 	const size_t part = N * PAGES / PAC_TRADE_SHARE;
-	const unsigned more = (unsigned)(max_zu(part, PAC_TRADE_LEAST / PAGE) / (2 * PAGES));
+	const unsigned more = (unsigned)(max_zu(part, PAC_TRADE_MIN / PAGE) / (2 * PAGES));
 	for (int is_endless = 0; is_endless < 2; is_endless++) {
 		start(is_endless ? -1 : 10000, 0);
 		for (unsigned i = 0; i < N; i++) {

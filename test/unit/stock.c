@@ -145,7 +145,7 @@ test_many_arenas(void) {
 		bad += arenas_create(&ind, NULL) != 0;
 		many[i] = arenas_get(ind);
 	}
-	for (unsigned is_stowed = 0; is_stowed < 2; is_stowed++) {
+	for (unsigned to_stock = 0; to_stock < 2; to_stock++) {
 		uint64_t before[MANY], most = 0;
 		for (unsigned i = 0; i < BATCH; i++) {
 			bad += fill(many[i % MANY], &ptrs[i], 1);
@@ -153,7 +153,7 @@ test_many_arenas(void) {
 		for (unsigned i = 0; i < MANY; i++) {
 			before[i] = n_locked(many[i]);
 		}
-		if (is_stowed) {
+		if (to_stock) {
 			arena_small_return(IND, ptrs, BATCH, true);
 		} else {
 			arena_small_return(IND, ptrs, BATCH, false);
@@ -162,14 +162,14 @@ test_many_arenas(void) {
 			uint64_t n = n_locked(many[i]) - before[i];
 			most = n > most ? n : most;
 			bad += bin_stats(many[i])->curregs != 0;
-			bad += arena_bin(many[i], IND, 0)->stock.n != (is_stowed ? BATCH / MANY : 0);
+			bad += arena_bin(many[i], IND, 0)->stock.n != (to_stock ? BATCH / MANY : 0);
 		}
 		/*
 		 * Once more: where the stock gets its array, for the first one's row, and where two numbers
 		 * collide.
 		 */
 		ok(most <= 1 + BATCH / MANY / 2, "%s: a bin was locked %u times at most for %u objects",
-		    is_stowed ? "stock" : "slabs", (unsigned)most, BATCH / MANY);
+		    to_stock ? "stock" : "slabs", (unsigned)most, BATCH / MANY);
 	}
 	is_uint(bad, 0, "all are back, each in its arena");
 	for (unsigned i = 0; i < MANY; i++) {

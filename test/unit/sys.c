@@ -490,10 +490,10 @@ speak_long(void *arg) {
 		_exit(2);
 	}
 	malloc_write_long(&long_text, "begin ");
-	dprintf(told, "%u ", long_text.patience_ms);
+	dprintf(told, "%u ", long_text.timeout_ms);
 	malloc_write_long(&long_text, text);
 	ssize_t n = read(fds[0], text, sizeof(text));
-	dprintf(told, "%u %d %.7s ", long_text.patience_ms, n > 7, text);
+	dprintf(told, "%u %d %.7s ", long_text.timeout_ms, n > 7, text);
 	malloc_write_long(&long_text, "more");
 	dprintf(told, "%zd", read(fds[0], text, sizeof(text)));
 }

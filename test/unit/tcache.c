@@ -278,7 +278,7 @@ swing(unsigned rounds, size_t size) {
 }
 
 /* A size that caches hold only on a grant. */
-#define LARGE_SIZE (16 * TCACHE_LARGE_SOME)
+#define LARGE_SIZE (16 * TCACHE_GRANT_ABOVE)
 
 /* A counter of all large classes: nfills or nflushes. */
 static uint64_t
@@ -349,7 +349,7 @@ check_way(tsd_t *tsd) {
 	swing(6, LARGE_SIZE);
 	ok(cached_of(tsd, LARGE_SIZE) > 1 || config_hardening, "a large class has a grant");
 	tsd_enter();
-	tcache_make_way(tsd, tsd->tcache, TCACHE_LARGE_SOME, (size_t)1 << 30);
+	tcache_make_way(tsd, tsd->tcache, TCACHE_GRANT_ABOVE, (size_t)1 << 30);
 	tsd_leave();
 	is_uint(cached_of(tsd, LARGE_SIZE), 0, "what it has there makes way");
 	ok(cached_of(tsd, size) == 1 || config_hardening, "a limit that was set is kept");
@@ -429,9 +429,9 @@ grants_wrong(const tcache_t *tc, const unsigned *before) {
 		size_t size = sz_i2s((szind_t)(s - 1));
 		size_t granted = c->nslots > c->max ? (c->nslots - c->max) * size : 0;
 		all += granted;
-		if (size > TCACHE_LARGE_SOME) {
+		if (size > TCACHE_GRANT_ABOVE) {
 			large += granted;
-			map |= (uint64_t)(granted != 0) << (s - (sz_s2i(TCACHE_LARGE_SOME) + 2u));
+			map |= (uint64_t)(granted != 0) << (s - (sz_s2i(TCACHE_GRANT_ABOVE) + 2u));
 		}
 		if (c->nslots > before[s] && c->nslots <= before[s] + before[s] / 8) {
 			diag("%zu bytes: %u slots, then %u", size, before[s], c->nslots);
@@ -565,7 +565,7 @@ child_handed(void) {
 	swing(12, 2 * HANDED_SIZE);
 	unsigned nslots = slots_of(2 * HANDED_SIZE);
 	/* Less than an eighth is not granted. */
-	size_t budget = TCACHE_BUDGET_LEAST / (2 * HANDED_SIZE);
+	size_t budget = TCACHE_BUDGET_MIN / (2 * HANDED_SIZE);
 	ok(nslots >= min_zu(N_SWUNG, budget - budget / 8) || config_hardening,
 	    "a thread that frees what it allocates gets slots for all: %u", nslots);
 	nstime_now_hook = NULL;

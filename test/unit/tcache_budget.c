@@ -23,12 +23,12 @@ static void
 test_budget(void) {
 	size_t mapped = atomic_load_zu(&room_mapped, MO_RELAXED), sum = tcache_budget_sum();
 	is_uint(sum, 0, "nothing is granted");
-	is_uint(tcache_budget(), TCACHE_BUDGET_LEAST, "a small process");
-	atomic_store_zu(&room_mapped, 16 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
-	is_uint(tcache_budget_more(0), 2 * TCACHE_BUDGET_LEAST, "one cache gets an eighth");
-	is_uint(tcache_budget_more(TCACHE_BUDGET_LEAST), TCACHE_BUDGET_LEAST, "with what it has");
-	atomic_store_zu(&room_mapped, 2 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
-	size_t all = 2 * TCACHE_BUDGET_LEAST;
+	is_uint(tcache_budget(), TCACHE_BUDGET_MIN, "a small process");
+	atomic_store_zu(&room_mapped, 16 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_MIN, MO_RELAXED);
+	is_uint(tcache_budget_more(0), 2 * TCACHE_BUDGET_MIN, "one cache gets an eighth");
+	is_uint(tcache_budget_more(TCACHE_BUDGET_MIN), TCACHE_BUDGET_MIN, "with what it has");
+	atomic_store_zu(&room_mapped, 2 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_MIN, MO_RELAXED);
+	size_t all = 2 * TCACHE_BUDGET_MIN;
 	is_uint(tcache_budget(), all, "a large one: a share of what is mapped");
 	is_uint(tcache_budget_more(0), all / 2, "of which one cache gets no less than in a small one");
 	tcache_budget_change(0, all / 4);
@@ -61,9 +61,9 @@ test_budget(void) {
 	ok(!tcache_budget_is_exceeded(all - part), "until it ends to wait");
 	tcache_budget_change(part, 0);
 	tcache_budget_change(all - part, all);
-	atomic_store_zu(&room_mapped, 16 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
+	atomic_store_zu(&room_mapped, 16 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_MIN, MO_RELAXED);
 	ok(!tcache_budget_is_exceeded(all), "alone in a large process: what one cache may have");
-	atomic_store_zu(&room_mapped, 8 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_LEAST, MO_RELAXED);
+	atomic_store_zu(&room_mapped, 8 * TCACHE_BUDGET_SHARE * TCACHE_BUDGET_MIN, MO_RELAXED);
 	ok(tcache_budget_is_exceeded(all) && !tcache_budget_is_exceeded(all / 2),
 	    "in one that has become half as large it gives back what is more");
 	tcache_budget_change(0, MIB);
@@ -73,7 +73,7 @@ test_budget(void) {
 	tcache_budget_change(all / 2, 0);
 	tcache_budget_change(MIB, 0);
 	is_uint(tcache_budget_sum(), 0, "the sum is that of the changes");
-	is_uint(tcache_budget_more(0), TCACHE_BUDGET_LEAST, "and the number of caches");
+	is_uint(tcache_budget_more(0), TCACHE_BUDGET_MIN, "and the number of caches");
 }
 
 /* ------------------------------------------------------------------ many threads */
@@ -184,7 +184,7 @@ test_late_threads(void) {
 		pthread_join(t[i], NULL);
 		least = min_zu(least, granted_to[i]);
 	}
-	ok(least >= TCACHE_BUDGET_LEAST / N_IN_TURN / 4 || least >= N_EACH * SIZE / 4,
+	ok(least >= TCACHE_BUDGET_MIN / N_IN_TURN / 4 || least >= N_EACH * SIZE / 4,
 	    "each of %u threads has been granted %zu bytes at least", N_IN_TURN, least);
 }
 

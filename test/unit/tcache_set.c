@@ -101,7 +101,7 @@ test_max(void) {
 		    || wrong_if(tsd->tcache_max != max);
 		tsd_leave();
 		/* Larger ones have no slots of their own by default. */
-		for (size_t size = 8; size < TCACHE_LARGE_SOME; size += size / 3 + 1) {
+		for (size_t size = 8; size < TCACHE_GRANT_ABOVE; size += size / 3 + 1) {
 			fill_and_empty(size);
 			bad += sz_s2u(size) > max ? ncached_max(size) != 0 : ncached_max(size) == 0;
 		}

@@ -68,7 +68,7 @@ test_heartbeat(const char *what, size_t size, unsigned n, uint64_t most_apart) {
 /* ------------------------------------------------------------------ pace */
 
 /* At most so many bytes apart are heartbeats just after a recall; each one may be farther. */
-#define PACE_NEAR (16 * THREAD_EVENT_LEAST)
+#define PACE_NEAR (16 * THREAD_EVENT_BYTES_MIN)
 
 static volatile uint64_t clock_ns;
 
@@ -149,7 +149,7 @@ test_pace(void) {
 		is_uint(tsd->beat_bytes, THREAD_EVENT_BYTES, "%zu bytes: a fast thread has its heartbeats "
 		    "apart", sizes[i]);
 		bool is_small = i % 2 == 0;
-		free_much(is_small ? 2000 : 1 << 20, (30 << 20) + (is_small ? 0 : TCACHE_BUDGET_LEAST));
+		free_much(is_small ? 2000 : 1 << 20, (30 << 20) + (is_small ? 0 : TCACHE_BUDGET_MIN));
 		ok(tsd->beat_bytes <= PACE_NEAR, "no longer when it has freed much");
 		uint64_t first = slow_traffic(sizes[i], 4), then = slow_traffic(sizes[i], 60);
 		ok(first <= (uint64_t)2500 * 1000 * 1000, "it gets slow: %llu ms until the first",
@@ -360,7 +360,7 @@ test_pace_of_others(void) {
 	thread_event_hooks = saved;
 	ok(worst <= (uint64_t)500 * 1000 * 1000, "and gets slow: %llu ms until a heartbeat at most",
 	    (unsigned long long)worst / 1000000);
-	is_uint(pace_of_new(), THREAD_EVENT_LEAST, "a new one begins as it is");
+	is_uint(pace_of_new(), THREAD_EVENT_BYTES_MIN, "a new one begins as it is");
 	settle();
 	others_down(20 << 20, 1);
 	be_fast();
@@ -371,7 +371,7 @@ test_pace_of_others(void) {
 	for (unsigned i = 0; i < 5000; i++) {
 		least = pace_next() < least ? tsd->beat_bytes : least;
 	}
-	is_uint(least, THREAD_EVENT_LEAST, "but soon, by whoever has a heartbeat then");
+	is_uint(least, THREAD_EVENT_BYTES_MIN, "but soon, by whoever has a heartbeat then");
 	others_end();
 	settle();
 	is_uint(pace_when_others_are_down(900 << 10, 5), THREAD_EVENT_BYTES,

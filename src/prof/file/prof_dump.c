@@ -74,9 +74,9 @@ atomic_u64_t prof_dump_session_begin_ns;
 #define FETCH_AHEAD 4
 #define FETCH_BYTES 384u
 /* Longest bounded wait for a dump that another thread is writing (prof_dump_t.is_bounded). */
-#define PATIENCE_NS (2 * NSTIME_PER_SEC)
+#define LOCK_TIMEOUT_NS (2 * NSTIME_PER_SEC)
 /* Longest wait for the dump hook (prof_dump_t.is_hook_bounded), which may send the profile away. */
-#define HOOK_PATIENCE_NS (10 * NSTIME_PER_SEC)
+#define HOOK_TIMEOUT_NS (10 * NSTIME_PER_SEC)
 /* Time after its last look for the lock until a thread no longer counts as waiting for it. */
 #define WAITER_NS (NSTIME_PER_SEC / 10)
 
@@ -109,7 +109,7 @@ static LARGE_BSS struct {
 	atomic_u64_t nerrors;    /* failed dumps since the start, or since the fork in a forked child */
 	atomic_u64_t nwritten;   /* profiles written, counted alike */
 	atomic_b_t is_in_hook;   /* the dump hook runs; read without the lock */
-	/* monotonic time of the last attempt of lock_patiently() to take mtx; 0: nobody waits there */
+	/* monotonic time of the last attempt of lock_timed() to take mtx; 0: nobody waits there */
 	atomic_u64_t waiter_ns;
 	atomic_p_t reserve;      /* RESERVE_BYTES of address space; NULL: none */
 } dumper = {.mtx = MUTEX_INITIALIZER("prof_dump", WITNESS_RANK_PROF_DUMP)};
@@ -1113,13 +1113,13 @@ lock_pause(void) {
 }
 
 /*
- * Takes the lock; false if it is not free within patience_ns. With only_hook the wait ends only
- * when at each look, once a millisecond for patience_ns, a dump hook was running; so writing may
+ * Takes the lock; false if it is not free within timeout_ns. With only_hook the wait ends only
+ * when at each look, once a millisecond for timeout_ns, a dump hook was running; so writing may
  * take any time. New dumps leave the lock to who waits here (lock_has_waiter()).
  */
 static bool
-lock_patiently(uint64_t patience_ns, bool only_hook) {
-	uint64_t now = nstime_monotonic_ns(), end = now + patience_ns;
+lock_timed(uint64_t timeout_ns, bool only_hook) {
+	uint64_t now = nstime_monotonic_ns(), end = now + timeout_ns;
 	bool is_mine = mutex_trylock(&dumper.mtx);
 	while (!is_mine && now < end) {
 		atomic_store_u64(&dumper.waiter_ns, now, MO_RELAXED);
@@ -1127,14 +1127,14 @@ lock_patiently(uint64_t patience_ns, bool only_hook) {
 		is_mine = mutex_trylock(&dumper.mtx);
 		now = nstime_monotonic_ns();
 		if (only_hook && !atomic_load_b(&dumper.is_in_hook, MO_RELAXED)) {
-			end = now + patience_ns;
+			end = now + timeout_ns;
 		}
 	}
 	atomic_store_u64(&dumper.waiter_ns, 0, MO_RELAXED); /* another one who waits sets it again */
 	return is_mine;
 }
 
-/* Whether a thread waits in lock_patiently(), which tries the lock only once a millisecond. */
+/* Whether a thread waits in lock_timed(), which tries the lock only once a millisecond. */
 static bool
 lock_has_waiter(void) {
 	uint64_t waiter_ns = atomic_load_u64(&dumper.waiter_ns, MO_RELAXED);
@@ -1145,7 +1145,7 @@ lock_has_waiter(void) {
 static bool
 lock_wait(bool is_bounded) {
 	if (is_bounded) {
-		return lock_patiently(PATIENCE_NS, false);
+		return lock_timed(LOCK_TIMEOUT_NS, false);
 	}
 	mutex_lock(&dumper.mtx);
 	return true;
@@ -1154,18 +1154,18 @@ lock_wait(bool is_bounded) {
 /*
  * Takes the lock for a dump, by the fields of d; without may_wait only tries once, and fails if
  * lock_has_waiter(). A dump whose wait has no is_bounded first leaves the lock for two seconds at
- * most to threads in lock_patiently(): dumps in a row would leave them no moment to take it.
+ * most to threads in lock_timed(): dumps in a row would leave them no moment to take it.
  */
 static bool
 dump_try_lock(const prof_dump_t *d) {
 	if (!d->may_wait) {
 		return !lock_has_waiter() && mutex_trylock(&dumper.mtx);
 	}
-	for (uint64_t i = 0; i < PATIENCE_NS / NSTIME_PER_MSEC && !d->is_bounded && lock_has_waiter();
-	    i++) {
+	uint64_t nwaits = d->is_bounded ? 0 : LOCK_TIMEOUT_NS / NSTIME_PER_MSEC;
+	for (uint64_t i = 0; i < nwaits && lock_has_waiter(); i++) {
 		lock_pause();
 	}
-	return d->is_hook_bounded && !d->is_bounded ? lock_patiently(HOOK_PATIENCE_NS, true)
+	return d->is_hook_bounded && !d->is_bounded ? lock_timed(HOOK_TIMEOUT_NS, true)
 	    : lock_wait(d->is_bounded);
 }
 

@@ -289,7 +289,7 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_step_out();
-	malloc_io_text_t text = {opaque, MALLOC_IO_PATIENCE_MS};
+	malloc_io_text_t text = {opaque, MALLOC_IO_TIMEOUT_MS};
 	emitter_t em;
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;

@@ -64,7 +64,7 @@ static const prof_kind_t retried[] = {
 
 static struct {
 	/*
-	 * held while is_armed, prof_trigger_large_min, tcache_watched_min and its bit of
+	 * held while is_armed, prof_trigger_large_min, tcache_slow_min and its bit of
 	 * thread_event_waiting are derived from the settings and published
 	 */
 	mutex_t mtx;
@@ -165,8 +165,8 @@ static void
 watch_from(size_t min, bool strict) {
 	mutex_assert_owner(&trig.mtx);
 	bool is_changed = thread_event_wait(THREAD_EVENT_FOR_PROF, strict);
-	if (is_changed || atomic_load_zu(&tcache_watched_min, MO_RELAXED) != min) {
-		atomic_store_zu(&tcache_watched_min, min, MO_SEQ_CST);
+	if (is_changed || atomic_load_zu(&tcache_slow_min, MO_RELAXED) != min) {
+		atomic_store_zu(&tcache_slow_min, min, MO_SEQ_CST);
 		recall_all(RECALL_SETTINGS);
 	}
 }

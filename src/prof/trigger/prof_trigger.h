@@ -95,7 +95,7 @@ extern HIDDEN atomic_zu_t prof_trigger_large_min;
 /*
  * Requests of at least so many bytes, as asked for, are sampled and are reported to
  * prof_trigger_large() after they are served; SIZE_MAX: none. While sampling is on, requests of the
- * size classes that can hold one take the slow path (tcache_watched_min in thread/tcache.h).
+ * size classes that can hold one take the slow path (tcache_slow_min in thread/tcache.h).
  */
 ALWAYS_INLINE size_t
 prof_trigger_large_bytes(void) {
