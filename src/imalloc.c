@@ -976,9 +976,9 @@ ifree_in_gate(tsd_t *tsd, void *ptr, int tcache) {
 		canary_end(ptr, usize);
 	}
 	/* In hardened builds also what a thread without a cache frees: these are few. */
-	bool is_watched = quarantine_is_on()
+	bool may_quarantine = quarantine_is_on()
 	    || (config_hardening && tsd != NULL && tsd->tcache == NULL && !is_large);
-	if (is_watched && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
+	if (may_quarantine && tsd != NULL && tcache == IMALLOC_TCACHE_AUTO
 	    && quarantine_try_add(tsd, e, ptr, usize)) {
 		ifree_count_direct(tsd, usize);
 		return;

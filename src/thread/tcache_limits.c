@@ -74,8 +74,8 @@ tcache_ncached_max_default(szind_t szind) {
 bool
 tcache_may_grant(szind_t szind, unsigned max) {
 	/* These freed objects become inaccessible in hardened builds (arena/shut.h), not cached. */
-	bool is_watched = config_hardening && sz_i2s(szind) > TCACHE_GRANT_ABOVE;
-	return limits.may_grant && max == ncached_from_options(szind) && !is_watched;
+	bool is_shut = config_hardening && sz_i2s(szind) > TCACHE_GRANT_ABOVE;
+	return limits.may_grant && max == ncached_from_options(szind) && !is_shut;
 }
 
 bool
