@@ -117,7 +117,7 @@ sec_serves(size_t size) {
 size_t
 pac_hpa_sec_bytes(pac_t *pac) {
 	bool has_none = pac->hpa == NULL || opt_hpa_sec_nshards == 0;
-	return has_none ? 0 : pac_hot_bytes(pac, opt_hpa_sec_max_alloc);
+	return has_none ? 0 : pac_hot_sec_bytes(pac, opt_hpa_sec_max_alloc);
 }
 
 /* Whether the small extent cache may have `size` bytes more. */
