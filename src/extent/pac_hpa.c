@@ -178,17 +178,17 @@ pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
 }
 
 bool
-pac_hpa_may_keep(pac_t *pac, const edata_t *e) {
+pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	if (!sec_serves(e->size)) {
-		return true;
+		return pac_hot_try_keep(pac, e);
 	}
 	/* The slab cannot change its kind, because the extent counts as in use there. */
 	if (!atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED)) {
 		return false;
 	}
-	bool has_room = sec_has_room(pac, e->size);
-	sec_count(has_room ? &pac->hpa->sec_dalloc_noflush : &pac->hpa->sec_dalloc_flush);
-	return has_room;
+	bool is_kept = sec_has_room(pac, e->size) && pac_hot_try_keep(pac, e);
+	sec_count(is_kept ? &pac->hpa->sec_dalloc_noflush : &pac->hpa->sec_dalloc_flush);
+	return is_kept;
 }
 
 edata_t *

@@ -54,10 +54,10 @@ edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
 /*
- * Whether a freed extent of a huge slab may become hot: not if it is small and not of a dense slab,
- * or belongs to the small extent cache and that is full. Counts it.
+ * pac_hot_try_keep() of a freed extent of a huge slab; false also if it is small and not of a dense
+ * slab, or belongs to the small extent cache and that is full. Counts it.
  */
-bool pac_hpa_may_keep(pac_t *pac, const edata_t *e);
+bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 /* Bytes in the small extent cache; takes hot_mtx. */
 size_t pac_hpa_sec_bytes(pac_t *pac);
 
