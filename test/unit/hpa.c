@@ -659,7 +659,7 @@ child_sec(void) {
 	s = sec_stats(pac);
 	is_uint(give_pages(pac, many, MANY), PAC_HOT_DEEP * PAGE, "a full stack");
 	ok(sec_stats(pac).dalloc_noflush - s.dalloc_noflush == PAC_HOT_DEEP
-	    && sec_stats(pac).dalloc_flush - s.dalloc_flush == 5, "what has no place there is counted so");
+	    && sec_stats(pac).dalloc_flush - s.dalloc_flush == 5, "what that refuses counts so");
 	pac_purge(pac, now, false);
 	s = sec_stats(pac);
 	opt_hpa_sec_nshards = 0;
