@@ -344,7 +344,7 @@ pac_unguard(pac_t *pac, edata_t *e) {
 /* Makes e hot; false: there is no room. */
 static bool
 pac_try_keep(pac_t *pac, edata_t *e) {
-	return (likely(!e->is_hpa) || pac_hpa_may_keep(pac, e)) && pac_hot_try_keep(pac, e);
+	return unlikely(e->is_hpa) ? pac_hpa_try_keep(pac, e) : pac_hot_try_keep(pac, e);
 }
 
 void

@@ -53,11 +53,11 @@ pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), voi
 }
 
 size_t
-pac_hot_bytes(pac_t *pac, size_t most) {
+pac_hot_sec_bytes(pac_t *pac, size_t most) {
 	size_t bytes = 0;
 	mutex_lock(&pac->hot_mtx);
 	for (unsigned pind = 0, last = sz_psz_floor(most); pind <= last; pind++) {
-		bytes += pac->hot[pind].n * sz_pind2sz(pind);
+		bytes += pac->hot[pind].n_sec * sz_pind2sz(pind);
 	}
 	mutex_unlock(&pac->hot_mtx);
 	return bytes;
@@ -79,6 +79,12 @@ hot_check(const edata_t *e UNUSED) {
 	assert(e->state == extent_state_hot && !e->is_slab && !e->is_sampled && e->recs == NULL);
 }
 
+/* Whether n_sec of its stack counts a hot extent: large objects keep their class. */
+static bool
+hot_is_sec(const edata_t *e) {
+	return e->is_hpa && e->szind == SC_NSIZES;
+}
+
 /*
  * Takes the extent to which *at leads out of its stack; at: the stack's top, or `below` of the
  * extent above it. It becomes active. The caller counts its pages.
@@ -89,6 +95,7 @@ hot_unlink_locked(pac_hot_stack_t *s, edata_t **at) {
 	hot_check(e);
 	*at = e->below;
 	s->n--;
+	s->n_sec -= hot_is_sec(e);
 	e->state = extent_state_active;
 	return e;
 }
@@ -118,7 +125,10 @@ hot_pop_locked(pac_hot_stack_t *s, const hot_want_t *w, edata_t **out, unsigned 
 	}
 	s->top = top;
 	s->n -= (unsigned)(at - out);
-	return (unsigned)(at - out);
+	for (end = at, at = out; unlikely(s->n_sec != 0) && at < end; at++) {
+		s->n_sec -= hot_is_sec(*at);
+	}
+	return (unsigned)(end - out);
 }
 
 /* pac_hot_take() from one class: from its top while that fits, then what fits below. */
@@ -187,16 +197,23 @@ hot_push_locked(pac_hot_stack_t *s, edata_t *const *es, unsigned n) {
 	return bytes;
 }
 
-unsigned
-pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages) {
+/* pac_hot_leave(); are_sec: hot_is_sec() of each of them. */
+ALWAYS_INLINE unsigned
+hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages, bool are_sec) {
 	pac_hot_stack_t *s = &pac->hot[sz_psz_floor(es[0]->size)];
-	assert(n > 0);
+	assert(n > 0 && are_sec == hot_is_sec(es[0]));
 	mutex_lock(&pac->hot_mtx);
 	n = (unsigned)min_zu(n, PAC_HOT_DEEP - s->n);
 	*npages = hot_push_locked(s, es, n) >> LG_PAGE;
+	s->n_sec += are_sec ? n : 0;
 	hot_count_locked(pac, *npages, 0);
 	mutex_unlock(&pac->hot_mtx);
 	return n;
+}
+
+unsigned
+pac_hot_leave(pac_t *pac, edata_t *const *es, unsigned n, size_t *npages) {
+	return hot_leave(pac, es, n, npages, false);
 }
 
 bool
@@ -212,7 +229,7 @@ pac_hot_try_keep(pac_t *pac, edata_t *e) {
 	e->state = extent_state_hot;
 	emap_set_boundary(e);
 	e->state = extent_state_active;
-	return pac_hot_leave(pac, &e, 1, &npages) != 0;
+	return hot_leave(pac, &e, 1, &npages, e->is_hpa) != 0;
 }
 
 /* ------------------------------------------------------------------ becoming dirty */

@@ -36,8 +36,11 @@ size_t pac_ndirty(const pac_t *pac);
  */
 void pac_hot_each(pac_t *pac, void (*add)(void *ctx, unsigned pind, size_t size), void *ctx);
 
-/* Bytes of the hot extents of the page classes up to `most` bytes, each counted as its class. */
-size_t pac_hot_bytes(pac_t *pac, size_t most);
+/*
+ * Bytes of the hot extents of huge slabs that were no objects, of the page classes up to `most`
+ * bytes, each counted as its class.
+ */
+size_t pac_hot_sec_bytes(pac_t *pac, size_t most);
 
 /*
  * Takes up to n (not 0) hot extents that have at least `size` and at most `most` bytes (`most` is

@@ -117,7 +117,7 @@ sec_serves(size_t size) {
 size_t
 pac_hpa_sec_bytes(pac_t *pac) {
 	bool has_none = pac->hpa == NULL || opt_hpa_sec_nshards == 0;
-	return has_none ? 0 : pac_hot_bytes(pac, opt_hpa_sec_max_alloc);
+	return has_none ? 0 : pac_hot_sec_bytes(pac, opt_hpa_sec_max_alloc);
 }
 
 /* Whether the small extent cache may have `size` bytes more. */
@@ -178,17 +178,17 @@ pac_hpa_take(pac_t *pac, size_t size, bool is_dense) {
 }
 
 bool
-pac_hpa_may_keep(pac_t *pac, const edata_t *e) {
+pac_hpa_try_keep(pac_t *pac, edata_t *e) {
 	if (!sec_serves(e->size)) {
-		return true;
+		return pac_hot_try_keep(pac, e);
 	}
 	/* The slab cannot change its kind, because the extent counts as in use there. */
 	if (!atomic_load_b(&hslab_of(e->addr)->is_dense, MO_RELAXED)) {
 		return false;
 	}
-	bool has_room = sec_has_room(pac, e->size);
-	sec_count(has_room ? &pac->hpa->sec_dalloc_noflush : &pac->hpa->sec_dalloc_flush);
-	return has_room;
+	bool is_kept = sec_has_room(pac, e->size) && pac_hot_try_keep(pac, e);
+	sec_count(is_kept ? &pac->hpa->sec_dalloc_noflush : &pac->hpa->sec_dalloc_flush);
+	return is_kept;
 }
 
 edata_t *

@@ -6,8 +6,9 @@
  * to the slab at once. The hot extents up to opt_hpa_sec_max_alloc bytes are the small extent cache
  * of the options and statistics hpa_sec_*. It serves dense requests (hpa.h) and gets what is freed
  * of dense slabs, because extents that go round between both kinds of slab would keep more slabs in
- * use; other small extents pass it by, apart from large objects (pac_hot_leave). Its bytes are
- * limited, and a request that finds nothing there fetches some more extents from the slabs. The
+ * use; other small extents pass it by, apart from large objects (pac_hot_leave). Its bytes, without
+ * those of large objects, are limited, and a request that finds nothing there fetches some more
+ * extents from the slabs. The
  * memory of a slab is taken from the retained cache or newly mapped, and becomes retained again
  * (unmapped if the option retain is off). Invariant: an extent of such pages is active or hot,
  * never in the dirty, muzzy or retained cache. Work for slabs is done in a pass of the dirty decay,
@@ -53,10 +54,10 @@ edata_t *pac_hpa_take(pac_t *pac, size_t size, bool is_dense);
 edata_t *pac_hpa_take_at(pac_t *pac, char *addr, size_t size);
 
 /*
- * Whether a freed extent of a huge slab may become hot: not if it is small and not of a dense slab,
- * or belongs to the small extent cache and that is full. Counts it.
+ * pac_hot_try_keep() of a freed extent of a huge slab; false also if it is small and not of a dense
+ * slab, or belongs to the small extent cache and that is full. Counts it.
  */
-bool pac_hpa_may_keep(pac_t *pac, const edata_t *e);
+bool pac_hpa_try_keep(pac_t *pac, edata_t *e);
 /* Bytes in the small extent cache; takes hot_mtx. */
 size_t pac_hpa_sec_bytes(pac_t *pac);
 

@@ -26,6 +26,7 @@
 typedef struct {
 	edata_t *top; /* NULL: none */
 	unsigned n;
+	unsigned n_sec; /* those of them that are of huge slabs and were no objects (pac_hpa.h) */
 } pac_hot_stack_t;
 
 /* X(name, type, text of the manual). */

@@ -288,8 +288,9 @@ free_note(prof_tdata_t *td) {
 static NOINLINE void
 sample_free_tell(tsd_t *tsd, prof_cnt_t *c, sample_rec_t *rec, size_t usize) {
 	bool is_recent = __atomic_load_n(&rec->link, MO_ACQUIRE) != NULL;
-	prof_cnt_t *freed = is_recent || prof_log_is_running() ? free_note(prof_tdata(tsd)) : NULL;
-	if (freed != NULL) {
+	bool is_logged = prof_log_is_running();
+	prof_cnt_t *freed = is_recent || is_logged ? free_note(prof_tdata(tsd)) : NULL;
+	if (is_logged && freed != NULL) {
 		prof_log_free(c, freed, rec->time_ns, usize);
 	}
 	if (is_recent) {

@@ -34,7 +34,7 @@ static LARGE_BSS struct {
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
 	uint64_t adds;  /* the loader's count of objects loaded so far, at the last look */
-	bool was_empty; /* the next look must list: a record was not made (gate closed, no memory) */
+	bool has_missed; /* the next look must list: a record was not made (gate closed, no memory) */
 	bool has_looked; /* there was a look, so `adds` counts */
 	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
 	/*
@@ -64,7 +64,7 @@ is_record_of(const record_t *r, const struct sys_module_s *m) {
 
 /*
  * Memory for a record with a path of path_len bytes (without the NUL). NULL if there are
- * MODULE_HISTORY_MAX records; NULL, and was_empty is set, if the gate is closed or the region has
+ * MODULE_HISTORY_MAX records; NULL, and has_missed is set, if the gate is closed or the region has
  * no memory. The caller has set is_looking. It may hold the loader's lock, for which a thread that
  * forks may wait; so this function does not wait for the gate.
  */
@@ -79,7 +79,7 @@ record_new(size_t path_len) {
 		r = region_alloc(sizeof(record_t) + path_len + 1);
 		gate_exit(t);
 	}
-	history.was_empty = history.was_empty || r == NULL;
+	history.has_missed = history.has_missed || r == NULL;
 	return r;
 }
 
@@ -182,7 +182,7 @@ end_look(void) {
 /*
  * The thread that had set is_looking may have linked a record and not yet have set `last` and n:
  * this is completed here. It may not have come to all objects of its look: those that are missing
- * are recorded at the next look, which was_empty asks for.
+ * are recorded at the next look, which has_missed asks for.
  */
 void
 module_history_postfork_child(void) {
@@ -198,7 +198,7 @@ module_history_postfork_child(void) {
 	if (history.last != NULL) {
 		atomic_store_u32(&history.n, history.last->number, MO_RELEASE);
 	}
-	history.was_empty = true;
+	history.has_missed = true;
 	unwind_rows_forget();
 	end_look();
 }
@@ -210,8 +210,8 @@ module_history_look(void) {
 	if (!try_look()) {
 		return;
 	}
-	if (!is_known || !history.has_looked || history.was_empty || adds != history.adds) {
-		history.was_empty = false;
+	if (!is_known || !history.has_looked || history.has_missed || adds != history.adds) {
+		history.has_missed = false;
 		sys_modules(note_module, NULL, "");
 		history.adds = adds;
 		history.has_looked = true;

@@ -1,15 +1,15 @@
 /*
  * Stacks of calls: reads the return addresses of the calling thread. One interface over several
  * methods, each with a table of functions (unwind_backend.h) in a file of its own, "auto" and "fp"
- * together in unwind_fp.c, "none" in unwind.c; configure chooses which are built. "auto" steps by
- * the unwind row of each return address, which says where the caller's registers are, often by the
- * frame pointer. A row is read once from the object's tables and then cached. If an address has a
- * description that cannot be used, libgcc (where it is built in and needs no lock) reads the stack
- * instead, for one sample. A walk takes no lock of the allocator, does not allocate and may run
- * on any thread. Walks are begun by prof_backtrace.c, and by prof_hook.c in the default hook. They
- * hold no lock of the allocator, and the busy flag of the thread's record, which prof_backtrace()
- * sets, keeps the thread from recording a sample meanwhile. Also called by prof_dump.c,
- * prof_course.c, prof_request.c and prof.c (unwind.c says for what).
+ * together in unwind_fp.c; configure chooses which are built. "auto" steps by the unwind row of
+ * each return address, which says where the caller's registers are, often by the frame pointer. A
+ * row is read once from the object's tables and then cached. If an address has a description that
+ * cannot be used, libgcc (where it is built in and needs no lock) reads the stack instead, for one
+ * sample. A walk takes no lock of the allocator, does not allocate and may run on any thread. Walks
+ * are begun by prof_backtrace.c, and by prof_hook.c in the default hook. They hold no lock of the
+ * allocator, and the busy flag of the thread's record, which prof_backtrace() sets, keeps the
+ * thread from recording a sample meanwhile. Also called by prof_dump.c, prof_course.c,
+ * prof_request.c and prof.c (unwind.c says for what).
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H

@@ -651,8 +651,20 @@ child_sec(void) {
 	s = sec_stats(pac);
 	pac_alloc(pac, PAGE, PAGE, false);
 	ok(sec_stats(pac).misses == s.misses && pac_hpa_sec_bytes(pac) == 0, "only dense ones ask it");
+	enum { MANY = PAC_HOT_DEEP + 5 };
+	static edata_t *many[MANY];
+	opt_hpa_sec_max_bytes = MANY * PAGE;
+	ok(take_pages(pac, many, MANY) < 4 * PAGE, "many pages are in use");
+	pac_purge(pac, now, false);
+	s = sec_stats(pac);
+	is_uint(give_pages(pac, many, MANY), PAC_HOT_DEEP * PAGE, "a full stack");
+	ok(sec_stats(pac).dalloc_noflush - s.dalloc_noflush == PAC_HOT_DEEP
+	    && sec_stats(pac).dalloc_flush - s.dalloc_flush == 5, "what that refuses counts so");
+	pac_purge(pac, now, false);
+	s = sec_stats(pac);
 	opt_hpa_sec_nshards = 0;
-	ok(give_pages(pac, e, 12) == 0 && sec_stats(pac).dalloc_flush == 4, "there may be none");
+	ok(give_pages(pac, e, 12) == 0 && sec_stats(pac).dalloc_flush == s.dalloc_flush,
+	    "there may be none");
 	ok(atomic_load_zu(&pac->hot_npages, MO_RELAXED) >= 12, "then its limit is none");
 	return done_testing();
 }
