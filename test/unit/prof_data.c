@@ -382,6 +382,39 @@ test_retired(void) {
 	prof_data_tdata_exit(other);
 }
 
+/* Only a thread that runs can use its empty count again, so that of one that has ended is no spare. */
+static void
+test_orphans(void) {
+	enum { NKEPT = 3000 };
+	static prof_cnt_t *kept[NKEPT];
+	prof_tdata_t *gone = prof_data_tdata_new(true), *other = prof_data_tdata_new(true);
+	prof_cnt_t *c = NULL, *spare = NULL;
+	bool is_gone = false, is_spare_gone = false;
+
+	/* What is kept is more than what is empty, so the sweeper takes no spares. */
+	for (unsigned i = 0; i < NKEPT; i++) {
+		kept[i] = add_at(other, 30000000 + i, 1, 16);
+		if (i == NKEPT / 2) {
+			c = add_at(gone, 40000000, 1, 16);
+			spare = add_at(other, 40000001, 1, 16);
+			atomic_store_u64(&other->pinned, 1, MO_RELAXED); /* so nothing is freed */
+			prof_data_tdata_exit(gone);
+			sub(c, 16);
+			sub(spare, 16);
+		} else if (i > NKEPT / 2) {
+			is_gone = is_gone || (atomic_load_u64(&c->live, MO_RELAXED) & PROF_DEAD) != 0;
+			is_spare_gone = is_spare_gone
+			    || (atomic_load_u64(&spare->live, MO_RELAXED) & PROF_DEAD) != 0;
+		}
+	}
+	ok(is_gone, "the empty count of a thread that has ended is removed");
+	ok(!is_spare_gone, "that of a thread that runs is a spare");
+	atomic_store_u64(&other->pinned, 0, MO_RELAXED);
+	for (unsigned i = 0; i < NKEPT; i++)
+		sub(kept[i], 16);
+	prof_data_tdata_exit(other);
+}
+
 /* Threads add; each hands half of what it has to its neighbour, who frees it. */
 enum { NTHREADS = 4, SLOTS = 512, ROUNDS = 60000, STACKS = 300 };
 static prof_cnt_t *slots[SLOTS];
@@ -526,6 +559,7 @@ main(void) {
 	test_last();
 	test_notes();
 	test_retired();
+	test_orphans();
 	leave();
 	test_threads();
 	test_fork_meanwhile();

@@ -283,6 +283,12 @@ test_copy(void) {
 	size_t page = os_page_size;
 	char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *end = p + page, to[64];
+	memset(p, 'x', page);
+	strcpy(end - 4, "in two pages");
+	memset(to, 'y', sizeof(to));
+	ok(sys_copy_text(to + 8, end - 4, 13) && strcmp(to + 8, "in two pages") == 0
+	    && memcmp(to, "yyyyyyyy", 8) == 0 && to[21] == 'y', "a text in two pages");
+	ok(!sys_copy_text(to, end - 4, 12), "not without its end");
 	munmap(end, page);
 	memset(p, 'x', page);
 	errno = 9;

@@ -881,6 +881,29 @@ test_own_start(void) {
 	is_uint(m.own_lo, lo - 2 * os_page_size, "a walk within it changes nothing");
 }
 
+/* What a walk shows of a stack that is not the thread's own: from the page of its start to its end. */
+static void
+test_other_stack(void) {
+	const uintptr_t lo = 40 * os_page_size, hi = 48 * os_page_size;
+	struct unwind_memo_s m = {.own_lo = 16 * os_page_size, .own_hi = 32 * os_page_size};
+	struct walk_s w = {.hi = hi, .memo = &m};
+	unwind_walk_learn(&w, lo + 64);
+	ok(m.lo == lo && m.hi == hi, "another stack is noted from the page of the start");
+	unwind_walk_learn(&w, hi - 64);
+	ok(m.lo == lo && m.hi == hi, "a walk within it changes nothing");
+	w.hi = hi - os_page_size;
+	unwind_walk_learn(&w, lo - 64);
+	ok(m.lo == lo - os_page_size && m.hi == w.hi, "one that begins below it is noted in its place");
+	w.hi = hi;
+	unwind_walk_learn(&w, lo + 64);
+	ok(m.lo == lo && m.hi == hi, "and one that ends above it");
+	w.is_moved = true;
+	w.hi = hi + os_page_size;
+	unwind_walk_learn(&w, lo - 64);
+	ok(m.lo == lo && m.hi == hi, "but none that has left its stack");
+	is_uint(m.own_lo, 16 * os_page_size, "the own stack stays as it was");
+}
+
 /* ---- the front ---- */
 
 static void *hint_frames[8];
@@ -1285,6 +1308,7 @@ main(void) {
 	test_stack_shrunk();
 	test_own_end();
 	test_own_start();
+	test_other_stack();
 	test_hint();
 	test_generation();
 	test_hammer();
