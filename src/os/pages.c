@@ -104,26 +104,17 @@ os_mmap(void *addr, size_t size, bool commit, int more_flags) {
 
 static int
 os_munmap(void *addr, size_t size) {
-	int saved = errno;
-	int err = os_hooks->munmap(addr, size) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->munmap(addr, size));
 }
 
 static int
 os_mprotect(void *addr, size_t size, int prot) {
-	int saved = errno;
-	int err = os_hooks->mprotect(addr, size, prot) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->mprotect(addr, size, prot));
 }
 
 static int
 os_madvise(void *addr, size_t size, int advice) {
-	int saved = errno;
-	int err = os_hooks->madvise(addr, size, advice) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->madvise(addr, size, advice));
 }
 
 /* ------------------------------------------------------------------ ranges still to be unmapped */
@@ -284,12 +275,9 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 int
 pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	assert(is_range(addr, size));
-	int saved = errno;
 	int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-	int err = os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
-	    (off_t)offset) == MAP_FAILED ? errno : 0;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
+	    (off_t)offset) == MAP_FAILED ? -1 : 0);
 }
 
 int
@@ -308,11 +296,9 @@ pages_map_anew(void *addr, size_t size) {
 /* mremap(2) with MREMAP_MAYMOVE and these flags; *at: its result. Returns 0 or an errno value. */
 static int
 try_move(void *from, size_t size, size_t new_size, int flags, void *to, void **at) {
-	int saved = errno;
-	*at = os_hooks->mremap(from, size, new_size, MREMAP_MAYMOVE | flags, to);
-	int err = *at == MAP_FAILED ? errno : 0;
-	errno = saved;
-	return err;
+	flags |= MREMAP_MAYMOVE;
+	return ERROR_OF((*at = os_hooks->mremap(from, size, new_size, flags, to)) == MAP_FAILED
+	    ? -1 : 0);
 }
 
 int
@@ -540,10 +526,8 @@ pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
 	    || atomic_load_u8(&pages.purge_many, MO_RELAXED) == FACT_NO || !pages_can_purge_forced()) {
 		return ENOTSUP;
 	}
-	int saved = errno;
-	ssize_t done = os_hooks->madvise_many(ranges, n, MADV_DONTNEED);
-	int err = done < 0 ? errno : (size_t)done == bytes ? 0 : EAGAIN;
-	errno = saved;
+	ssize_t done = COUNT_OF(os_hooks->madvise_many(ranges, n, MADV_DONTNEED));
+	int err = done < 0 ? (int)-done : (size_t)done == bytes ? 0 : EAGAIN;
 	if (err == ENOSYS || err == EINVAL || err == EBADF || err == EPERM) {
 		/* An older kernel, or a system call filter. */
 		atomic_store_u8(&pages.purge_many, FACT_NO, MO_RELAXED);
