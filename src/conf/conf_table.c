@@ -120,7 +120,7 @@ parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
 /* Calls row->set for each item; those before an item that is refused have taken effect. */
 static int
 parse_ranges(const conf_row_t *row, const char *value, size_t len) {
-	return conf_parse_ranges(value, len, row->set, NULL);
+	return conf_parse_ranges(value, len, row->set);
 }
 
 static int
@@ -130,24 +130,6 @@ parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
 		return 0;
 	}
 	return parse_ranges(row, value, len);
-}
-
-static int
-set_bin_shards(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return bin_info_set_shards(lo, hi, n);
-}
-
-static int
-set_slab_sizes(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return bin_info_set_slab_pages(lo, hi, n);
-}
-
-static int
-set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return tcache_ncached_max_default_set(lo, hi, n);
 }
 
 /*
@@ -348,9 +330,9 @@ BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reus
     MANUAL(initially, "narenas_ratio per CPU; 1 with one CPU")},
 NUM(narenas_ratio, CONF_FXP, opt_narenas_ratio, 0, FXP_MAX, HERE, 0,
     "arenas per CPU when narenas is automatic"),
-RANGES(bin_shards, parse_ranges, set_bin_shards, "1 for all",
+RANGES(bin_shards, parse_ranges, bin_info_set_shards, "1 for all",
     "lo-hi:n items joined by |: shards (1 to 64) for the size classes from lo to hi bytes"),
-RANGES(tcache_ncached_max, parse_ranges, set_tcache_ncached,
+RANGES(tcache_ncached_max, parse_ranges, tcache_ncached_max_default_set,
     "what the options tcache_nslots_* give",
     "lo-hi:n items joined by |: maximum objects that a thread cache holds per class from lo to hi "
     "bytes; an item with lo above hi or above 8 MiB sets nothing"),
@@ -483,7 +465,7 @@ HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
 HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HSLAB_NPAGES_MAX, CONF_CLIP,
     "further extents that a request which finds none there takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
-RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
+RANGES(slab_sizes, parse_slab_sizes, bin_info_set_slab_pages, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),
 BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
 {.key = "prof_prefix", .addr = &opt_prof_prefix, .type = CONF_TEXT,
