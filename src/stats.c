@@ -585,8 +585,8 @@ table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 
 /* Whether to print samples per class: only for the sum of all arenas, with option prof_stats. */
 static bool
-has_prof_columns(bool is_merged) {
-	return is_merged && config_prof && opt_prof_stats && prof_is_booted();
+has_prof_columns(const report_t *r, const arena_stats_t *s) {
+	return s == &r->snap.merged->stats && config_prof && opt_prof_stats && prof_is_booted();
 }
 
 /* Samples of a class: those in use (live), and all so far (accum). Zeros if there are none. */
@@ -636,22 +636,18 @@ cell_util(line_t *l, const bin_stats_t *b, const bin_info_t *info) {
 }
 
 static void
-line_bin(report_t *r, bool is_header, const arena_stats_t *s, unsigned i, bool with_prof) {
+line_bin(report_t *r, bool is_header, const arena_stats_t *s, unsigned i) {
 	line_t l;
 	const bin_stats_t *b = &s->bins[i];
 	const bin_info_t *info = &bin_infos[i];
 	line_begin(&l, &r->em, is_header, s->uptime_ns);
-	if (is_header) {
-		cell_text(&l, 20, "bins:           size", "");
-	} else {
-		cell(&l, 20, "", info->reg_size);
-	}
+	cell(&l, 20, "bins:           size", info->reg_size);
 	cell(&l, 4, "ind", i);
 	cell(&l, 13, "allocated", b->curregs * info->reg_size);
 	cell_and_rate(&l, 13, "nmalloc", b->nmalloc, 8);
 	cell_and_rate(&l, 13, "ndalloc", b->ndalloc, 8);
 	cell_and_rate(&l, 13, "nrequests", b->nrequests, 10);
-	if (with_prof) {
+	if (has_prof_columns(r, s)) {
 		cells_prof(&l, i);
 	}
 	cell(&l, 9, "nshards", info->n_shards);
@@ -678,15 +674,14 @@ typedef struct {
 	char name[16]; /* of the directory, and of the array in JSON */
 	kind_t kind;
 	bool (*is_idle)(const arena_stats_t *s, unsigned i); /* the table has no line for it */
-	void (*line)(report_t *r, bool is_header, const arena_stats_t *s, unsigned i, bool with_prof);
+	void (*line)(report_t *r, bool is_header, const arena_stats_t *s, unsigned i);
 } classes_t;
 
 static void
-json_class(report_t *r, kind_t kind, const ctl_node_t *dir, const snapshot_arena_t *a, unsigned i,
-    bool with_prof) {
+json_class(report_t *r, kind_t kind, const ctl_node_t *dir, const snapshot_arena_t *a, unsigned i) {
 	emitter_json_object_begin(&r->em);
 	json_fields(&r->em, dir, ctl_node_part(dir, a, i));
-	if (with_prof && kind != kind_extents) {
+	if (kind != kind_extents && has_prof_columns(r, &a->stats)) {
 		json_prof(&r->em, kind == kind_large ? SC_NBINS + i : i);
 	}
 	if (kind == kind_small && r->parts.mutexes) {
@@ -697,19 +692,19 @@ json_class(report_t *r, kind_t kind, const ctl_node_t *dir, const snapshot_arena
 
 /* Prints the classes of a kind; one line stands for a series of idle ones. */
 static void
-print_classes(report_t *r, const classes_t *c, const snapshot_arena_t *a, bool with_prof) {
+print_classes(report_t *r, const classes_t *c, const snapshot_arena_t *a) {
 	const ctl_node_t *dir = child(arena_dir(), c->name);
 	bool in_gap = false;
 	emitter_json_array_kv_begin(&r->em, c->name);
-	c->line(r, true, &a->stats, 0, with_prof);
+	c->line(r, true, &a->stats, 0);
 	for (unsigned i = 0; dir->has(i); i++) {
 		if (emitter_is_json(&r->em)) {
-			json_class(r, c->kind, dir->children, a, i, with_prof);
+			json_class(r, c->kind, dir->children, a, i);
 		} else if (c->is_idle(&a->stats, i)) {
 			in_gap = true;
 		} else {
 			table_gap(&r->em, &in_gap);
-			c->line(r, false, &a->stats, i, with_prof);
+			c->line(r, false, &a->stats, i);
 		}
 	}
 	table_gap(&r->em, &in_gap);
@@ -724,22 +719,18 @@ bin_is_idle(const arena_stats_t *s, unsigned i) {
 static const classes_t bin_classes = {"bins", kind_small, bin_is_idle, line_bin};
 
 static void
-line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i, bool with_prof) {
+line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
 	line_t l;
 	const large_stats_t *s = &all->lextents[i];
 	size_t size = sz_i2s(SC_NBINS + i);
 	line_begin(&l, &r->em, is_header, all->uptime_ns);
-	if (is_header) {
-		cell_text(&l, 20, "large:          size", "");
-	} else {
-		cell(&l, 20, "", size);
-	}
+	cell(&l, 20, "large:          size", size);
 	cell(&l, 4, "ind", SC_NBINS + i);
 	cell(&l, 13, "allocated", s->curlextents * size);
 #define CELL(name, type, says) cell_and_rate(&l, 13, #name, s->name, 8);
 	LARGE_COUNT_FIELDS(CELL)
 #undef CELL
-	if (with_prof) {
+	if (has_prof_columns(r, all)) {
 		cells_prof(&l, SC_NBINS + i);
 	}
 	cell(&l, 13, "curlextents", s->curlextents);
@@ -754,16 +745,11 @@ large_is_idle(const arena_stats_t *s, unsigned i) {
 static const classes_t large_classes = {"lextents", kind_large, large_is_idle, line_large};
 
 static void
-line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i,
-    bool with_prof UNUSED) {
+line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
 	line_t l;
 	const ecache_stats_t *s = &all->extents[i];
 	line_begin(&l, &r->em, is_header, 0);
-	if (is_header) {
-		cell_text(&l, 20, "extents:        size", "");
-	} else {
-		cell(&l, 20, "", sz_pind2sz(i));
-	}
+	cell(&l, 20, "extents:        size", sz_pind2sz(i));
 	cell(&l, 4, "ind", i);
 	cell(&l, 13, "ndirty", s->ndirty);
 	cell(&l, 13, "dirty", s->dirty_bytes);
@@ -857,9 +843,7 @@ print_thp(emitter_t *em, const snapshot_global_t *global) {
 }
 
 static void
-print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
-	assert(!is_merged || a == r->snap.merged);
-	bool with_prof = has_prof_columns(is_merged);
+print_arena(report_t *r, const snapshot_arena_t *a) {
 	if (emitter_is_json(&r->em)) {
 		json_arena_head(&r->em, a);
 	} else {
@@ -869,13 +853,13 @@ print_arena(report_t *r, const snapshot_arena_t *a, bool is_merged) {
 		print_mutexes(&r->em, arena_dir(), a, a->stats.uptime_ns);
 	}
 	if (r->parts.bins) {
-		print_classes(r, &bin_classes, a, with_prof);
+		print_classes(r, &bin_classes, a);
 	}
 	if (r->parts.large) {
-		print_classes(r, &large_classes, a, with_prof);
+		print_classes(r, &large_classes, a);
 	}
 	if (r->parts.extents) {
-		print_classes(r, &extent_classes, a, with_prof);
+		print_classes(r, &extent_classes, a);
 	}
 	if (r->parts.hpa) {
 		print_hpa(&r->em, a);
@@ -922,13 +906,13 @@ print_arenas(report_t *r) {
 	if (r->parts.merged && (count_arenas(snap) > 1 || !r->parts.arenas)) {
 		table_text(em, "Merged arenas stats:\n");
 		emitter_json_object_kv_begin(em, "merged");
-		print_arena(r, snap->merged, true);
+		print_arena(r, snap->merged);
 		emitter_json_object_end(em);
 	}
 	if (r->parts.destroyed && snap->destroyed != NULL) {
 		table_text(em, "Destroyed arenas stats:\n");
 		emitter_json_object_kv_begin(em, "destroyed");
-		print_arena(r, snap->destroyed, false);
+		print_arena(r, snap->destroyed);
 		emitter_json_object_end(em);
 	}
 	for (unsigned i = 0; r->parts.arenas && i < snap->narenas; i++) {
@@ -939,7 +923,7 @@ print_arenas(report_t *r) {
 		fmt_snprintf(key, sizeof(key), "%u", i);
 		emitter_table_printf(em, "arenas[%u]:\n", i);
 		emitter_json_object_kv_begin(em, key);
-		print_arena(r, snap->arenas[i], false);
+		print_arena(r, snap->arenas[i]);
 		emitter_json_object_end(em);
 	}
 	emitter_json_object_end(em);

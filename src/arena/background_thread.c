@@ -2,8 +2,9 @@
  * Creation, work and end of background threads; background_thread.h has the contract.
  *
  * Invariant: thread k exists exactly while is_made is set in slot k (seen under bg.mtx), and its
- * tls is set while it works on its arenas. Locks: bg.mtx for creating and ending threads, a mutex
- * of each thread for its counters. Wakes need no lock: an arena may call them with any lock held.
+ * tls is set while it works on its arenas; it ends when is_on is false. Locks: bg.mtx for creating
+ * and ending threads, a mutex of each thread for its counters. Wakes need no lock: an arena may
+ * call them with any lock held.
  */
 #include "arena/background_thread.h"
 
@@ -36,9 +37,8 @@ typedef struct bg_thread_s {
 	uint64_t between_ns;  /* their sum */
 	uint64_t last_run_ns; /* when the last run began, monotonic */
 	atomic_u32_t wakes;   /* the futex word on which the thread sleeps; a wake adds 1 */
-	atomic_b_t must_end;
 	atomic_p_t tls;       /* the thread's TLS block while it runs, otherwise NULL */
-	bool is_made;         /* under bg.mtx, like the handle */
+	atomic_b_t is_made;   /* written under bg.mtx, like the handle */
 	os_thread_t handle;
 } ALIGNED(CACHELINE) bg_thread_t;
 
@@ -46,7 +46,6 @@ static struct {
 	mutex_t mtx;
 	atomic_p_t threads;   /* opt_max_background_threads elements, made at first use */
 	atomic_zu_t max;      /* most threads; changed only while no thread runs */
-	atomic_zu_t nthreads; /* threads that run */
 	atomic_b_t is_on;
 	atomic_b_t has_first_ended; /* the process's first thread, by pthread_exit() */
 } bg = {.mtx = MUTEX_INITIALIZER("background_thread", WITNESS_RANK_BACKGROUND_THREAD_GLOBAL)};
@@ -183,11 +182,8 @@ bg_main(void *arg) {
 	atomic_store_p(&t->tls, tls, MO_SEQ_CST);
 	for (bool is_first = true;; is_first = false) {
 		uint32_t seen = atomic_load_u32(&t->wakes, MO_ACQUIRE);
-		if (atomic_load_b(&t->must_end, MO_ACQUIRE)) {
-			break;
-		}
 		bool is_alone = atomic_load_b(&bg.has_first_ended, MO_ACQUIRE);
-		if (is_alone && !os_thread_has_users()) {
+		if (!background_thread_is_on() || (is_alone && !os_thread_has_users())) {
 			break;
 		}
 		bg_count_run(t, is_first);
@@ -253,17 +249,13 @@ static int
 bg_make_locked(bg_thread_t *t) {
 	mutex_assert_owner(&bg.mtx);
 	assert(tls_get()->gate_depth == 0);
-	if (t->is_made) {
+	if (atomic_load_b(&t->is_made, MO_RELAXED)) {
 		return 0;
 	}
-	atomic_store_b(&t->must_end, false, MO_RELAXED);
 	uint32_t token = bg_libc_begin();
 	int err = os_thread_create(&t->handle, "jemalloc_bg_thd", bg_main, t);
 	bg_libc_end(token);
-	t->is_made = err == 0;
-	if (err == 0) {
-		atomic_fetch_add_zu(&bg.nthreads, 1, MO_RELAXED);
-	}
+	atomic_store_b(&t->is_made, err == 0, MO_RELAXED);
 	return err;
 }
 
@@ -281,27 +273,26 @@ bg_make_all_locked(void) {
 	return err;
 }
 
+/* Switches them off, which is what tells them to end. */
 static void
 bg_end_all_locked(void) {
 	mutex_assert_owner(&bg.mtx);
 	assert(tls_get()->gate_depth == 0);
+	atomic_store_b(&bg.is_on, false, MO_RELEASE);
 	bg_thread_t *threads = bg_threads();
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
-		if (threads[k].is_made) {
-			atomic_store_b(&threads[k].must_end, true, MO_RELEASE);
+		if (atomic_load_b(&threads[k].is_made, MO_RELAXED)) {
 			bg_thread_wake(&threads[k]);
 		}
 	}
 	uint32_t token = bg_libc_begin();
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
-		if (threads[k].is_made) {
+		if (atomic_load_b(&threads[k].is_made, MO_RELAXED)) {
 			os_thread_join(&threads[k].handle);
-			threads[k].is_made = false;
-			atomic_fetch_sub_zu(&bg.nthreads, 1, MO_RELAXED);
+			atomic_store_b(&threads[k].is_made, false, MO_RELAXED);
 		}
 	}
 	bg_libc_end(token);
-	assert(atomic_load_zu(&bg.nthreads, MO_RELAXED) == 0);
 }
 
 /*
@@ -326,7 +317,6 @@ bg_switch_on_locked(void) {
 	if (bg_make_all_locked() == 0) {
 		return 0;
 	}
-	atomic_store_b(&bg.is_on, false, MO_RELEASE);
 	bg_end_all_locked();
 	return EFAULT;
 }
@@ -342,7 +332,6 @@ background_thread_set(bool on) {
 	if (on && !background_thread_is_on()) {
 		err = bg_switch_on_locked();
 	} else if (!on && background_thread_is_on()) {
-		atomic_store_b(&bg.is_on, false, MO_RELEASE);
 		bg_end_all_locked();
 	}
 	mutex_unlock(&bg.mtx);
@@ -362,7 +351,6 @@ background_thread_max_set(size_t max) {
 	mutex_lock(&bg.mtx);
 	if (max != background_thread_max()) {
 		bool was_on = background_thread_is_on();
-		atomic_store_b(&bg.is_on, false, MO_RELEASE);
 		bg_end_all_locked();
 		atomic_store_zu(&bg.max, max, MO_RELAXED);
 		err = was_on ? bg_switch_on_locked() : 0;
@@ -412,13 +400,12 @@ background_thread_postfork_child(void) {
 	bg_thread_t *threads = bg_threads();
 	mutex_renew_in_child(&bg.mtx, "background_thread", WITNESS_RANK_BACKGROUND_THREAD_GLOBAL);
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
-		threads[k].is_made = false;
+		atomic_store_b(&threads[k].is_made, false, MO_RELAXED);
 		atomic_store_p(&threads[k].tls, NULL, MO_RELAXED);
 	}
 	for (unsigned k = 0; k < bg_count(); k++) {
 		bg_unserve_all(k);
 	}
-	atomic_store_zu(&bg.nthreads, 0, MO_RELAXED);
 	atomic_store_b(&bg.is_on, false, MO_RELAXED);
 	atomic_store_b(&bg.has_first_ended, false, MO_RELAXED);
 }
@@ -430,11 +417,11 @@ background_thread_stats_read(background_thread_stats_t *out) {
 	bg_thread_t *threads = bg_threads();
 	uint64_t between = 0, nbetween = 0;
 	memset(out, 0, sizeof(*out));
-	out->num_threads = atomic_load_zu(&bg.nthreads, MO_RELAXED);
 	/* Read without the lock, which may be held for long while a thread's end is awaited. */
 	mutex_prof_read(&out->mutex, &bg.mtx);
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
 		mutex_prof_data_t data;
+		out->num_threads += atomic_load_b(&threads[k].is_made, MO_RELAXED);
 		mutex_lock(&threads[k].mtx);
 		out->num_runs += threads[k].nruns;
 		between += threads[k].between_ns;

@@ -145,10 +145,9 @@ arena_cached_bytes(arena_t *a) {
 
 /*
  * Where each field of ARENA_STATS_SUM_FIELDS comes from, for arena a: a field without such a value
- * does not compile. base: what its base says; is_visible: it is not a hidden arena of samples;
- * cached: bytes in the caches bound to it.
+ * does not compile. base: what its base says; cached: bytes in the caches bound to it.
  */
-#define SUM_nthreads (is_visible ? atomic_load_u32(&a->nthreads, MO_RELAXED) : 0)
+#define SUM_nthreads atomic_load_u32(&a->nthreads, MO_RELAXED)
 #define SUM_pactive pac_nactive(&a->pac)
 #define SUM_pdirty pac_ndirty(&a->pac)
 #define SUM_pmuzzy ecache_npages(&a->pac.muzzy)
@@ -168,7 +167,7 @@ arena_cached_bytes(arena_t *a) {
 #define SUM_extent_avail atomic_load_zu(&a->pac.src.edata_cache.count, MO_RELAXED)
 
 static void
-stats_merge_sums(arena_t *a, arena_stats_t *out, bool is_visible, size_t cached) {
+stats_merge_sums(arena_t *a, arena_stats_t *out, size_t cached) {
 	base_stats_t base;
 	base_stats_read(a->base, &base);
 #define SUM_ADD(name, type, says) out->name += (type)(SUM_##name);
@@ -199,17 +198,6 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 	}
 }
 
-static void
-stats_merge_one(arena_t *a, arena_stats_t *out, bool is_visible, size_t cached) {
-	stats_merge_bins(a, out);
-	stats_merge_large(a, out);
-	stats_merge_extents(&a->pac, out);
-	stats_merge_sums(a, out, is_visible, cached);
-	stats_merge_mutexes(a, out);
-	stats_merge_decay(&a->pac.decay_dirty, &out->dirty);
-	stats_merge_decay(&a->pac.decay_muzzy, &out->muzzy);
-}
-
 /* Adds the requests that the caches bound to the arena have served; gives the bytes in them. */
 static size_t
 stats_merge_caches(arena_t *a, arena_stats_t *out) {
@@ -227,15 +215,26 @@ stats_merge_caches(arena_t *a, arena_stats_t *out) {
 	return sum.bytes;
 }
 
+static void
+stats_merge_one(arena_t *a, arena_stats_t *out) {
+	stats_merge_bins(a, out);
+	stats_merge_large(a, out);
+	stats_merge_extents(&a->pac, out);
+	stats_merge_sums(a, out, stats_merge_caches(a, out));
+	stats_merge_mutexes(a, out);
+	stats_merge_decay(&a->pac.decay_dirty, &out->dirty);
+	stats_merge_decay(&a->pac.decay_muzzy, &out->muzzy);
+}
+
 void
 arena_stats_merge(arena_t *a, arena_stats_t *out) {
 	uint64_t up = nstime_ns_between(a->created_ns, nstime_monotonic_ns());
 	out->uptime_ns = up > out->uptime_ns ? up : out->uptime_ns;
-	stats_merge_one(a, out, true, stats_merge_caches(a, out));
+	stats_merge_one(a, out);
 	arena_t *sampled = arenas_sampled_get(a->ind);
 	if (sampled != NULL) {
 		/* Arena 0 reports the samples of all automatic arenas, an explicit arena its own. */
-		stats_merge_one(sampled, out, false, 0);
+		stats_merge_one(sampled, out);
 	}
 }
 

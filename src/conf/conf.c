@@ -337,7 +337,10 @@ conf_apply(const conf_pair_t *p) {
 			conf_hint_value(row);
 		}
 		conf_count_error(p, row);
-	} else if (is_confirming) {
+		return;
+	}
+	opt_prof_more |= (row->flags & CONF_PROF_MORE) != 0;
+	if (is_confirming) {
 		conf_complain("-- Set conf value", p);
 	}
 }
@@ -443,9 +446,7 @@ conf_parse_source(conf_source_t source) {
 	if (text != NULL) {
 		conf_parse(text);
 	}
-	if (!conf.silent) {
-		conf_abort_on_errors();
-	}
+	conf_abort_on_errors(); /* a silent scan counts none */
 }
 
 void

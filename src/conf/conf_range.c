@@ -46,7 +46,7 @@ conf_range_mark(const char **at, const char *stop, char mark) {
 }
 
 int
-conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx) {
+conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set) {
 	const char *at = text;
 	const char *stop = text + len;
 	do {
@@ -59,7 +59,7 @@ conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set, void *ctx
 		if (at != stop && conf_range_mark(&at, stop, '|') != 0) {
 			return EINVAL;
 		}
-		int err = set(ctx, lo, hi, n);
+		int err = set == NULL ? 0 : set(lo, hi, n);
 		if (err != 0) {
 			return err;
 		}

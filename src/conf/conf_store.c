@@ -154,7 +154,8 @@ conf_store_letters(const conf_row_t *row, const char *value, size_t len) {
 
 static int
 conf_store_text(const conf_row_t *row, const char *value, size_t len) {
-	if (len >= row->max) {
+	bool is_refused = (row->flags & CONF_ABSOLUTE) != 0 && len > 0 && value[0] != '/';
+	if (is_refused || len >= row->max) {
 		return EINVAL;
 	}
 	memcpy(row->room, value, len);

@@ -51,6 +51,7 @@ enum {
 	 */
 	CONF_STABLE = 1 << 14,
 	CONF_EXPERIMENTAL = 1 << 15,
+	CONF_PROF_MORE = 1 << 16, /* a given value sets opt_prof_more (prof_opt.h) */
 };
 #define CONF_CLIP (CONF_CLIP_MIN | CONF_CLIP_MAX)
 #define CONF_SHOWN (CONF_NODE | CONF_PRINT)
@@ -92,7 +93,7 @@ typedef struct conf_row_s {
 	uint64_t max;       /* greatest value; of a text or letters: bytes, with the NUL */
 	uint8_t type;       /* conf_type_t */
 	uint8_t feature;    /* conf_feature_t */
-	uint16_t flags;     /* CONF_CLIP_MIN and so on */
+	uint32_t flags;     /* CONF_CLIP_MIN and so on */
 	MANUAL_MEMBER(initially) /* the default in words, if the variable does not show it */
 } conf_row_t;
 

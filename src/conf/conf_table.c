@@ -120,7 +120,7 @@ parse_lg_tcache_max(const conf_row_t *row, const char *value, size_t len) {
 /* Calls row->set for each item; those before an item that is refused have taken effect. */
 static int
 parse_ranges(const conf_row_t *row, const char *value, size_t len) {
-	return conf_parse_ranges(value, len, row->set, NULL);
+	return conf_parse_ranges(value, len, row->set);
 }
 
 static int
@@ -130,24 +130,6 @@ parse_slab_sizes(const conf_row_t *row, const char *value, size_t len) {
 		return 0;
 	}
 	return parse_ranges(row, value, len);
-}
-
-static int
-set_bin_shards(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return bin_info_set_shards(lo, hi, n);
-}
-
-static int
-set_slab_sizes(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return bin_info_set_slab_pages(lo, hi, n);
-}
-
-static int
-set_tcache_ncached(void *ctx, size_t lo, size_t hi, size_t n) {
-	(void)ctx;
-	return tcache_ncached_max_default_set(lo, hi, n);
 }
 
 /*
@@ -204,14 +186,6 @@ parse_lg_san_uaf_align(const conf_row_t *row, const char *value, size_t len) {
 	return err == 0 ? 0 : EINVAL; /* not ERANGE: jemalloc's message says "Invalid" here */
 }
 
-/* Also sets opt_prof_more: boot then starts the parts of the profiler that such options concern. */
-static int
-parse_prof_more(const conf_row_t *row, const char *value, size_t len) {
-	int err = conf_store(row, value, len);
-	opt_prof_more |= err == 0;
-	return err;
-}
-
 /*
  * The high-water threshold and its step: bytes, or percent such as "90%". A percentage is stored in
  * opt_prof_highwater_percent, of the threshold at [0] and of the step at [1]; 0 there means bytes.
@@ -220,10 +194,9 @@ static int
 parse_highwater(const conf_row_t *row, const char *value, size_t len) {
 	bool is_step = row->addr == &opt_prof_thresholds[prof_threshold_highwater_step];
 	uint32_t percent = fmt_parse_percent(value, len);
-	int err = percent != 0 ? 0 : parse_prof_more(row, value, len);
+	int err = percent != 0 ? 0 : conf_store(row, value, len);
 	if (err == 0) {
 		opt_prof_highwater_percent[is_step] = percent;
-		opt_prof_more = true;
 	}
 	return err;
 }
@@ -234,16 +207,11 @@ parse_highwater(const conf_row_t *row, const char *value, size_t len) {
  */
 static int
 parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
-	int err = parse_prof_more(row, value, len);
+	int err = conf_store(row, value, len);
 	for (unsigned i = 0; i < prof_keep_n; i++) {
 		opt_prof_dump_given[i] |= err == 0 && row->addr == &opt_prof_dump_limits[i];
 	}
 	return err;
-}
-
-static int
-parse_prof_ctl_dir(const conf_row_t *row, const char *value, size_t len) {
-	return len > 0 && value[0] != '/' ? EINVAL : parse_prof_more(row, value, len);
 }
 
 static int
@@ -310,11 +278,11 @@ parse_hpa_dirty_mult(const conf_row_t *row, const char *value, size_t len) {
 	{.key = #k, .addr = &(var), .type = CONF_CUSTOM, .max = FXP_INIT_INT(1), \
 	    .parse = parse_hpa_ratio, \
 	    .flags = CONF_RATIO, .help = HPA_TEXT(text), MANUAL(initially, init)}
-#define THRESHOLD_FLAGS (SHOWN | CONF_SUFFIX | CONF_STRICT | STABLE)
+#define MORE (SHOWN | CONF_PROF_MORE | STABLE)
+#define THRESHOLD_FLAGS (MORE | CONF_SUFFIX | CONF_STRICT)
 #define THRESHOLD(k, t, text) \
 	{.key = "prof_threshold_" #k, .addr = &opt_prof_thresholds[prof_threshold_##k], .type = (t), \
 	    .max = INT64_MAX, .feature = PROF, .flags = THRESHOLD_FLAGS, \
-	    .parse = parse_prof_more, \
 	    .live = "prof.threshold." #k, .help = text}
 #define CACHE_LIMIT(k, t, var, lo, hi, fl, text) \
 	{.key = #k, .addr = &(var), .type = (t), .min = (lo), .max = (hi), .feature = HERE, \
@@ -362,9 +330,9 @@ BOOL(retain, opt_retain, HERE, SHOWN, "keep unused address space mapped for reus
     MANUAL(initially, "narenas_ratio per CPU; 1 with one CPU")},
 NUM(narenas_ratio, CONF_FXP, opt_narenas_ratio, 0, FXP_MAX, HERE, 0,
     "arenas per CPU when narenas is automatic"),
-RANGES(bin_shards, parse_ranges, set_bin_shards, "1 for all",
+RANGES(bin_shards, parse_ranges, bin_info_set_shards, "1 for all",
     "lo-hi:n items joined by |: shards (1 to 64) for the size classes from lo to hi bytes"),
-RANGES(tcache_ncached_max, parse_ranges, set_tcache_ncached,
+RANGES(tcache_ncached_max, parse_ranges, tcache_ncached_max_default_set,
     "what the options tcache_nslots_* give",
     "lo-hi:n items joined by |: maximum objects that a thread cache holds per class from lo to hi "
     "bytes; an item with lo above hi or above 8 MiB sets nothing"),
@@ -497,7 +465,7 @@ HPA_NUM(hpa_sec_max_bytes, CONF_SIZE, HPA_SEC_BYTES_MIN, UINT64_MAX, CONF_CLIP,
 HPA_NUM(hpa_sec_batch_fill_extra, CONF_SIZE, 1, HSLAB_NPAGES_MAX, CONF_CLIP,
     "further extents that a request which finds none there takes from slabs at once"),
 ABSENT(hpa_sec_bytes_after_flush, CONF_RETIRED, 0),
-RANGES(slab_sizes, parse_slab_sizes, set_slab_sizes, "default",
+RANGES(slab_sizes, parse_slab_sizes, bin_info_set_slab_pages, "default",
     "lo-hi:n items joined by |, or default: pages per slab for classes from lo to hi bytes"),
 BOOL(prof, opt_prof, PROF, SHOWN, "profile the heap from the start"),
 {.key = "prof_prefix", .addr = &opt_prof_prefix, .type = CONF_TEXT,
@@ -559,7 +527,7 @@ NUM(prof_dump_mode, CONF_UNSIGNED, opt_prof_dump_mode, 0400, 0777, PROF,
     .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_offered,
     .help = "how stacks are read, of the methods built in; auto takes the best that works"},
 {.key = "prof_budget", .addr = &opt_prof_budget, .type = CONF_FXP, .max = PROF_BUDGET_MAX,
-    .feature = PROF, .flags = SHOWN | EXPERIMENTAL, .parse = parse_prof_more, .live = "prof.budget",
+    .feature = PROF, .flags = SHOWN | EXPERIMENTAL | CONF_PROF_MORE, .live = "prof.budget",
     .help = "ceiling for what sampling costs, in percent of processor time: the sampling interval "
     "doubles above it, and halves again, down to the one that was set, far below; 0: none"},
 THRESHOLD(alloc, CONF_U64, "dump whenever this many bytes have been allocated"),
@@ -576,52 +544,45 @@ THRESHOLD(large, CONF_SIZE, "dump after a single request of at least this size")
     .help = "dump again after each further rise by this many bytes, or by percent as above; 0: an "
     "eighth of the threshold"},
 {.key = "prof_highwater_metric", .addr = &opt_prof_highwater_metric, .type = CONF_ENUM,
-    .words = prof_metric_names, .feature = PROF, .flags = SHOWN | STABLE,
-    .parse = parse_prof_more, .live = "prof.threshold.highwater_metric",
+    .words = prof_metric_names, .feature = PROF, .flags = MORE,
+    .live = "prof.threshold.highwater_metric",
     .help = "what counts as live memory: of the allocator (allocated, active, resident) or of the "
     "process (rss) or its control group (cgroup)"},
 {.key = "prof_threshold_time_ms", .addr = &opt_prof_thresholds[prof_threshold_time_ms],
     .type = CONF_U64, .max = INT64_MAX, .feature = PROF,
-    .flags = SHOWN | CONF_STRICT | STABLE,
-    .parse = parse_prof_more, .live = "prof.threshold.time_ms",
+    .flags = MORE | CONF_STRICT, .live = "prof.threshold.time_ms",
     .help = "dump whenever this many milliseconds have passed; without the profiler's thread only "
     "while the program allocates"},
-LIMIT(min_gap_ms, SHOWN | CONF_STRICT | STABLE,
+LIMIT(min_gap_ms, MORE | CONF_STRICT,
     "minimum milliseconds between two automatic dumps of one kind"),
-LIMIT(max_files, SHOWN | CONF_STRICT | STABLE,
+LIMIT(max_files, MORE | CONF_STRICT,
     "maximum automatic dumps kept of the process and its forked children; older ones are removed; "
     "0: all"),
 LIMIT(max_bytes, THRESHOLD_FLAGS, "maximum bytes of these dumps; 0: no limit"),
 {.key = "prof_dump_keep", .addr = &opt_prof_dump_keep, .type = CONF_ENUM,
-    .words = prof_keep_policy_names, .feature = PROF, .flags = SHOWN | STABLE,
-    .parse = parse_prof_more,
+    .words = prof_keep_policy_names, .feature = PROF, .flags = MORE,
     .live = "prof.dump_keep", .help = "which automatic dumps are kept: first, peak and newest, or "
     "only the newest"},
-{.key = "prof_final_signals", .addr = &opt_prof_final_signals, .type = CONF_BOOL, .feature = PROF,
-    .flags = SHOWN | STABLE, .parse = parse_prof_more,
-    .help = "dump before SIGTERM, SIGINT or SIGHUP end the process, where the program has no "
-    "action of its own"},
-{.key = "prof_thread", .addr = &opt_prof_thread, .type = CONF_ENUM,
-    .words = prof_thread_opt_names, .feature = PROF, .flags = SHOWN | STABLE,
-    .parse = parse_prof_more,
-    .help = "the profiler's own thread: auto (while needed), true (from the start on; in a forked "
-    "child as auto) or false"},
-{.key = "prof_blackbox", .addr = &opt_prof_blackbox, .type = CONF_ENUM,
-    .words = prof_box_names, .feature = PROF, .flags = SHOWN | STABLE, .parse = parse_prof_more,
-    .help = "the tables of the profiler in a file that outlives the process: true "
-    "(PREFIX.PID.TIME.NUMBER.b.box), fd (a memory file) or false; also the default of a session"},
+BOOL(prof_final_signals, opt_prof_final_signals, PROF, MORE,
+    "dump before SIGTERM, SIGINT or SIGHUP end the process, where the program has no "
+    "action of its own"),
+WORD(prof_thread, CONF_ENUM, opt_prof_thread, prof_thread_opt_names, PROF, MORE,
+    "the profiler's own thread: auto (while needed), true (from the start on; in a forked "
+    "child as auto) or false"),
+WORD(prof_blackbox, CONF_ENUM, opt_prof_blackbox, prof_box_names, PROF, MORE,
+    "the tables of the profiler in a file that outlives the process: true "
+    "(PREFIX.PID.TIME.NUMBER.b.box), fd (a memory file) or false; also the default of a session"),
 NUM(prof_blackbox_size, CONF_SIZE, opt_prof_blackbox_size, REGION_BOX_MIN, PROF_BOX_MAX, PROF,
-    THRESHOLD_FLAGS, "bytes of that file, reserved when it opens"),
+    SHOWN | CONF_SUFFIX | CONF_STRICT | STABLE, "bytes of that file, reserved when it opens"),
 BOOL(prof_blackbox_keep, opt_prof_blackbox_keep, PROF, SHOWN | STABLE,
     "that file stays after a clean end"),
 WORD(prof_fork, CONF_ENUM, opt_prof_fork, prof_fork_names, PROF, SHOWN | STABLE,
     "profiling in a forked child: auto as configured at start, inherit as it is now, idle none"),
-{.key = "prof_ctl_fd", .addr = &opt_prof_ctl_fd, .type = CONF_BOOL, .feature = PROF,
-    .flags = SHOWN | STABLE, .parse = parse_prof_more,
-    .help = "put the mailbox into a memory file, which is reachable without the right to attach"},
+BOOL(prof_ctl_fd, opt_prof_ctl_fd, PROF, MORE,
+    "put the mailbox into a memory file, which is reachable without the right to attach"),
 {.key = "prof_ctl_dir", .addr = &opt_prof_ctl_dir, .type = CONF_TEXT,
     .room = prof_ctl_dir_room, .max = sizeof(prof_ctl_dir_room),
-    .feature = PROF, .flags = SHOWN | CONF_ABSOLUTE | STABLE, .parse = parse_prof_ctl_dir,
+    .feature = PROF, .flags = MORE | CONF_ABSOLUTE,
     .help = "control directory, an absolute path: PID.cmd is executed, PID.status has the "
     "answer; see CONTROL FROM OUTSIDE"},
 {.key = "log", .type = CONF_CUSTOM, .feature = CONF_NEEDS_LOG, .flags = CONF_NAMES,

@@ -171,22 +171,12 @@ raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
 	return err != 0 ? err : ctl_reply(call, &n, sizeof(n));
 }
 
-/* Accepts each item: in the first pass over the text only the grammar is checked. */
+/* Applies an item to this thread's cache; the text was checked as a whole, and it had one then. */
 static int
-check_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
-	(void)ctx;
-	(void)from;
-	(void)to;
-	(void)n;
-	return 0;
-}
-
-/* Applies an item to the cache of thread ctx. */
-static int
-apply_ncached_max(void *ctx, size_t from, size_t to, size_t n) {
-	/* The text was checked as a whole, and the thread had a cache then. */
-	assert(((tsd_t *)ctx)->tcache != NULL);
-	return tcache_ncached_max_set(ctx, from, to, n);
+apply_ncached_max(size_t from, size_t to, size_t n) {
+	tsd_t *tsd = tls_get()->tsd;
+	assert(tsd->tcache != NULL);
+	return tcache_ncached_max_set(tsd, from, to, n);
 }
 
 /* Checks the whole text before any of it is applied. After EAGAIN the items before have effect. */
@@ -205,8 +195,8 @@ set_ncached_max(const ctl_call_t *call, const ctl_value_t *in) {
 	if (len == 0) {
 		return 0;
 	}
-	int err = conf_parse_ranges(text, len, check_ncached_max, NULL);
-	return err != 0 ? err : conf_parse_ranges(text, len, apply_ncached_max, tsd);
+	int err = conf_parse_ranges(text, len, NULL);
+	return err != 0 ? err : conf_parse_ranges(text, len, apply_ncached_max);
 }
 
 /*

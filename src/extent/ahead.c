@@ -25,26 +25,18 @@ static struct {
 } ahead;
 
 /*
- * Populates fresh pages; 0 or an errno value. The callers call it only while nfailures is 0, so
- * that the process populates no more after the first failure: the kernel is older than 5.14, a
- * filter forbids the call, or there is no memory.
+ * The process populates no more after the first failure: the kernel is older than 5.14, a filter
+ * forbids the call, or there is no memory.
  */
-static int
-ahead_populate(void *addr, size_t size) {
-	int err = pages_populate(addr, size);
-	if (err != 0) {
-		atomic_fetch_add_zu(&ahead.nfailures, 1, MO_RELAXED);
-		return err;
-	}
-	atomic_fetch_add_zu(&ahead.populated, size, MO_RELAXED);
-	atomic_fetch_add_zu(&ahead.npopulate, 1, MO_RELAXED);
-	return 0;
+static bool
+ahead_is_on(void) {
+	return opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
 }
 
 /* An active, committed extent of at least `size` and at most `run` bytes; NULL: no memory. */
 static edata_t *
 ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
-	edata_t *e = ecache_take_upto(src, retained, size, run);
+	edata_t *e = ecache_take_upto(src, retained, size, run, PAGE, 64);
 	if (e == NULL) {
 		e = extent_grow(src, retained, run, PAGE);
 	}
@@ -57,8 +49,16 @@ ahead_find(extent_src_t *src, ecache_t *retained, size_t size, size_t run) {
 
 size_t
 ahead_populate_more(char *addr, size_t size) {
-	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
-	return is_on && ahead_populate(addr, size) == 0 ? size : 0;
+	if (!ahead_is_on()) {
+		return 0;
+	}
+	if (pages_populate(addr, size) != 0) {
+		atomic_fetch_add_zu(&ahead.nfailures, 1, MO_RELAXED);
+		return 0;
+	}
+	atomic_fetch_add_zu(&ahead.populated, size, MO_RELAXED);
+	atomic_fetch_add_zu(&ahead.npopulate, 1, MO_RELAXED);
+	return size;
 }
 
 bool
@@ -89,8 +89,7 @@ ahead_small_ns(size_t size) {
 
 size_t
 ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, size_t run) {
-	bool is_on = opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
-	if (!is_on || ehooks_are_custom(&src->ehooks) || !ahead_try_room()) {
+	if (!ahead_is_on() || ehooks_are_custom(&src->ehooks) || !ahead_try_room()) {
 		return 0;
 	}
 	/*
@@ -106,7 +105,7 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 	}
 	size_t bytes = e->size;
 	uint64_t start = nstime_monotonic_ns();
-	if (!e->is_zeroed || bytes < BASE_AHEAD_MIN || ahead_populate(e->addr, bytes) != 0) {
+	if (!e->is_zeroed || bytes < BASE_AHEAD_MIN || ahead_populate_more(e->addr, bytes) == 0) {
 		ecache_put(src, retained, e);
 		return 0;
 	}

@@ -394,10 +394,10 @@ ecache_is_enough(ecache_t *c, size_t size, size_t alignment) {
 	return is_enough;
 }
 
-/* ecache_take(), but of up to `most` bytes, as many as the extent has from the aligned start on. */
-static edata_t *
-ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment,
+edata_t *
+ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t alignment,
     unsigned lg_max_fit) {
+	assert(most >= size && (most & PAGE_MASK) == 0);
 	if (ecache_npages(c) < size >> LG_PAGE) {
 		return NULL;
 	}
@@ -422,13 +422,7 @@ ecache_take_fit(extent_src_t *src, ecache_t *c, size_t size, size_t most, size_t
 
 edata_t *
 ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignment, unsigned lg_max_fit) {
-	return ecache_take_fit(src, c, size, size, alignment, lg_max_fit);
-}
-
-edata_t *
-ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most) {
-	assert(most >= size && (most & PAGE_MASK) == 0);
-	return ecache_take_fit(src, c, size, most, PAGE, 64);
+	return ecache_take_upto(src, c, size, size, alignment, lg_max_fit);
 }
 
 edata_t *

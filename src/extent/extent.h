@@ -80,8 +80,9 @@ edata_t *ecache_take(extent_src_t *src, ecache_t *c, size_t size, size_t alignme
     unsigned lg_max_fit);
 /* Whether ecache_take() with lg_max_fit 64 would find an extent. */
 bool ecache_is_enough(ecache_t *c, size_t size, size_t alignment);
-/* As ecache_take() with lg_max_fit 64, but up to `most` bytes, if the found extent has so many. */
-edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most);
+/* ecache_take(), but of up to `most` bytes, as many as the extent has from the aligned start on. */
+edata_t *ecache_take_upto(extent_src_t *src, ecache_t *c, size_t size, size_t most,
+    size_t alignment, unsigned lg_max_fit);
 /*
  * Takes [addr, addr + size) out of an extent in c. With is_behind the extent must begin at addr;
  * otherwise it must end at addr + size. NULL: there is none in c, or it is shorter or another

@@ -64,11 +64,10 @@ enum { FACT_UNKNOWN, FACT_YES, FACT_NO };
 
 static struct {
 	/*
-	 * The kernel provides memory on first touch and does not account for all of it in advance.
+	 * MAP_* of each mapping without a file; 0 before boot. MAP_NORESERVE: the kernel provides
+	 * memory on first touch and does not account for all of it in advance.
 	 */
-	bool has_overcommit;
-	int map_flags; /* MAP_* of each mapping without a file; 0 before boot */
-	bool is_booted;
+	int map_flags;
 	/*
 	 * FACT_*: whether MADV_DONTNEED zeroes pages. Tested at the first purge, not at boot, because
 	 * the test costs two page faults.
@@ -105,26 +104,17 @@ os_mmap(void *addr, size_t size, bool commit, int more_flags) {
 
 static int
 os_munmap(void *addr, size_t size) {
-	int saved = errno;
-	int err = os_hooks->munmap(addr, size) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->munmap(addr, size));
 }
 
 static int
 os_mprotect(void *addr, size_t size, int prot) {
-	int saved = errno;
-	int err = os_hooks->mprotect(addr, size, prot) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->mprotect(addr, size, prot));
 }
 
 static int
 os_madvise(void *addr, size_t size, int advice) {
-	int saved = errno;
-	int err = os_hooks->madvise(addr, size, advice) == 0 ? 0 : errno;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->madvise(addr, size, advice));
 }
 
 /* ------------------------------------------------------------------ ranges still to be unmapped */
@@ -198,24 +188,16 @@ left_has_any(void) {
 	return unlikely(atomic_load_u32(&n_left, MO_RELAXED) != 0);
 }
 
-/*
- * Like pages_unmap_in_time(), for a range in the system's pages: what mmap() returns may not be
- * aligned to PAGE.
- */
-static void
-unmap_in_time(void *addr, size_t size) {
+void
+pages_unmap_in_time(void *addr, size_t size) {
+	/* Not is_range(): what mmap() returns may be aligned to the system's page only. */
+	assert(size > 0 && is_aligned((uintptr_t)addr | size, os_page_size));
 	if (left_has_any()) {
 		left_try();
 	}
 	if (os_munmap(addr, size) != 0) {
 		left_add(addr, size);
 	}
-}
-
-void
-pages_unmap_in_time(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	unmap_in_time(addr, size);
 }
 
 size_t
@@ -242,11 +224,11 @@ trim(char *p, size_t over, size_t size, size_t alignment) {
 	size_t trail = over - lead - size;
 	/* If a part cannot be unmapped, all of it is: that splits no mapping. */
 	if (lead > 0 && os_munmap(p, lead) != 0) {
-		unmap_in_time(p, over);
+		pages_unmap_in_time(p, over);
 		return NULL;
 	}
 	if (trail > 0 && os_munmap(start + size, trail) != 0) {
-		unmap_in_time(start, size + trail);
+		pages_unmap_in_time(start, size + trail);
 		return NULL;
 	}
 	return start;
@@ -270,7 +252,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	assert(((uintptr_t)addr & (alignment - 1)) == 0);
 	/* pages_boot() has been called. */
 	assert((pages.map_flags & MAP_ANONYMOUS) != 0);
-	if (pages.has_overcommit) {
+	if (!pages_can_decommit()) {
 		*commit = true;
 	}
 	if (left_has_any()) {
@@ -286,19 +268,16 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	if (addr == NULL && ((uintptr_t)p & (alignment - 1)) == 0) {
 		return p;
 	}
-	unmap_in_time(p, size);
+	pages_unmap_in_time(p, size);
 	return addr != NULL ? NULL : map_aligned_slow(size, alignment, *commit);
 }
 
 int
 pages_map_over(void *addr, size_t size, int fd, uint64_t offset) {
 	assert(is_range(addr, size));
-	int saved = errno;
 	int kind = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-	int err = os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
-	    (off_t)offset) == MAP_FAILED ? errno : 0;
-	errno = saved;
-	return err;
+	return ERROR_OF(os_hooks->mmap(addr, size, PROT_READ | PROT_WRITE, kind | MAP_FIXED, fd,
+	    (off_t)offset) == MAP_FAILED ? -1 : 0);
 }
 
 int
@@ -317,11 +296,9 @@ pages_map_anew(void *addr, size_t size) {
 /* mremap(2) with MREMAP_MAYMOVE and these flags; *at: its result. Returns 0 or an errno value. */
 static int
 try_move(void *from, size_t size, size_t new_size, int flags, void *to, void **at) {
-	int saved = errno;
-	*at = os_hooks->mremap(from, size, new_size, MREMAP_MAYMOVE | flags, to);
-	int err = *at == MAP_FAILED ? errno : 0;
-	errno = saved;
-	return err;
+	flags |= MREMAP_MAYMOVE;
+	return ERROR_OF((*at = os_hooks->mremap(from, size, new_size, flags, to)) == MAP_FAILED
+	    ? -1 : 0);
 }
 
 int
@@ -378,7 +355,7 @@ pages_map_file(int fd, size_t size) {
 	if (((uintptr_t)p & PAGE_MASK) != 0) { /* as in pages_move_over() */
 		to = pages_map(NULL, size, PAGE, &commit);
 		if (to == NULL || pages_move_over(p, size, to, size) != 0) {
-			unmap_in_time(p, size);
+			pages_unmap_in_time(p, size);
 			return NULL;
 		}
 	}
@@ -423,13 +400,13 @@ pages_unmap(void *addr, size_t size) {
 
 bool
 pages_can_decommit(void) {
-	return !pages.has_overcommit;
+	return (pages.map_flags & MAP_NORESERVE) == 0;
 }
 
 int
 pages_commit(void *addr, size_t size) {
 	assert(is_range(addr, size));
-	if (pages.has_overcommit) {
+	if (!pages_can_decommit()) {
 		return EAGAIN;
 	}
 	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
@@ -438,7 +415,7 @@ pages_commit(void *addr, size_t size) {
 int
 pages_decommit(void *addr, size_t size) {
 	assert(is_range(addr, size));
-	if (pages.has_overcommit) {
+	if (!pages_can_decommit()) {
 		return EAGAIN;
 	}
 	/* A new mapping in its place returns the memory and its accounting at once. */
@@ -549,10 +526,8 @@ pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
 	    || atomic_load_u8(&pages.purge_many, MO_RELAXED) == FACT_NO || !pages_can_purge_forced()) {
 		return ENOTSUP;
 	}
-	int saved = errno;
-	ssize_t done = os_hooks->madvise_many(ranges, n, MADV_DONTNEED);
-	int err = done < 0 ? errno : (size_t)done == bytes ? 0 : EAGAIN;
-	errno = saved;
+	ssize_t done = COUNT_OF(os_hooks->madvise_many(ranges, n, MADV_DONTNEED));
+	int err = done < 0 ? (int)-done : (size_t)done == bytes ? 0 : EAGAIN;
 	if (err == ENOSYS || err == EINVAL || err == EBADF || err == EPERM) {
 		/* An older kernel, or a system call filter. */
 		atomic_store_u8(&pages.purge_many, FACT_NO, MO_RELAXED);
@@ -719,15 +694,10 @@ has_overcommit(void) {
 int
 pages_boot(void) {
 	int err = pages_boot_size();
-	if (err != 0 || pages.is_booted) {
+	if (err != 0 || pages.map_flags != 0) {
 		return err;
 	}
-	pages.map_flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	pages.has_overcommit = has_overcommit();
-	if (pages.has_overcommit) {
-		pages.map_flags |= MAP_NORESERVE;
-	}
+	pages.map_flags = MAP_PRIVATE | MAP_ANONYMOUS | (has_overcommit() ? MAP_NORESERVE : 0);
 	pages_boot_thp();
-	pages.is_booted = true;
 	return 0;
 }

@@ -195,28 +195,12 @@ sys_pidns(void) {
 	return n;
 }
 
-/* Returns n, or -errno in place of a negative n, and restores errno. */
-static ssize_t
-count_end(ssize_t n, int saved) {
+ssize_t
+sys_count_end(ssize_t n, int saved) {
 	n = n < 0 ? -errno : n;
 	errno = saved;
 	return n;
 }
-
-/*
- * The result of a call that returns a number or -1: the number or -errno. Tried again after EINTR,
- * SYS_TRIES_MAX times in all.
- */
-#define COUNT_OF(call) __extension__({ \
-	int saved_ = errno; \
-	ssize_t n_; \
-	unsigned tries_ = SYS_TRIES_MAX; \
-	while ((n_ = (call)) < 0 && errno == EINTR && --tries_ > 0) { } \
-	count_end(n_, saved_); \
-})
-
-/* The result of a call that returns 0 or -1: 0 or the errno value. */
-#define ERROR_OF(call) (-(int)COUNT_OF(call))
 
 int
 sys_open(const char *path, int flags, unsigned mode) {

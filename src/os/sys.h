@@ -39,6 +39,24 @@
  */
 #define SYS_TRIES_MAX 10000u
 
+/* Returns n, or -errno in place of a negative n, and sets errno to `saved`. */
+ssize_t sys_count_end(ssize_t n, int saved);
+
+/*
+ * The result of a call that returns a number or -1: the number or -errno; errno is kept. Tried
+ * again after EINTR, SYS_TRIES_MAX times in all.
+ */
+#define COUNT_OF(call) __extension__({ \
+	int saved_ = errno; \
+	ssize_t n_; \
+	unsigned tries_ = SYS_TRIES_MAX; \
+	while ((n_ = (call)) < 0 && errno == EINTR && --tries_ > 0) { } \
+	sys_count_end(n_, saved_); \
+})
+
+/* The result of a call that returns 0 or -1: 0 or the errno value. */
+#define ERROR_OF(call) (-(int)COUNT_OF(call))
+
 /*
  * Each member has the convention of the system call of its name: on failure -1 (of mmap and mremap
  * MAP_FAILED, of sbrk (void *)-1) and errno, unless it says otherwise.

@@ -316,10 +316,9 @@ test_junk(void) {
 static char ranges[256];
 
 static int
-note_range(void *ctx, size_t lo, size_t hi, size_t n) {
+note_range(size_t lo, size_t hi, size_t n) {
 	size_t len = strlen(ranges);
 
-	(void)ctx;
 	snprintf(ranges + len, sizeof(ranges) - len, "%zu-%zu=%zu ", lo, hi, n);
 	return n == 13 ? EINVAL : 0;
 }
@@ -345,12 +344,12 @@ test_ranges(void) {
 
 	for (size_t i = 0; i < ARRAY_LEN(c); i++) {
 		ranges[0] = '\0';
-		is_int(conf_parse_ranges(c[i].text, strlen(c[i].text), note_range, NULL), c[i].err,
+		is_int(conf_parse_ranges(c[i].text, strlen(c[i].text), note_range), c[i].err,
 		    "ranges \"%s\"", c[i].text);
 		is_str(ranges, c[i].items, "its items");
 	}
 	ranges[0] = '\0';
-	is_int(conf_parse_ranges("1-2:345", 6, note_range, NULL), EINVAL, "never past its end");
+	is_int(conf_parse_ranges("1-2:345", 6, note_range), EINVAL, "never past its end");
 }
 
 /* Pieces that a grammar-aware fuzzer would choose, and raw bytes. */
