@@ -700,6 +700,21 @@ test_echo(void) {
 	ok(f->whole == 1 && f->other == 0, "leave it its profile (%d, %d)", f->whole, f->other);
 }
 
+/* In a handler only the profile is written: the program's hook may take any lock. */
+static void
+test_no_hook(void) {
+	struct run r = run_new();
+	char heard = 0;
+
+	start(&r, "echo");
+	hears(&r, 'r');
+	kill(r.pid, SIGTERM);
+	ok(read(r.out, &heard, 1) == 0 && died(end(&r), SIGTERM),
+	    "no dump hook is called in a handler (%s)", mode);
+	struct found *f = files();
+	ok(f->whole == 1 && f->other == 0, "which leaves its profile (%d, %d)", f->whole, f->other);
+}
+
 static void
 test_exit(void) {
 	struct run r = run_new();
@@ -829,6 +844,7 @@ main(int argc, char **argv) {
 	}
 	test_inside();
 	test_lock();
+	test_no_hook();
 	mode = modes[0];
 	test_lock();
 	test_echo();

@@ -196,6 +196,12 @@ test_trim(void) {
 	arena_trim(arena, true);
 	is_uint(bad + bin->stock.n + bin_stats(arena)->curregs, 0, "everything is back");
 	ok(bin_stats(arena)->curslabs <= 1, "the slabs too (%zu)", bin_stats(arena)->curslabs);
+	fill(arena, ptrs, 1);
+	arena_small_return(IND, ptrs, 1, false);
+	arena_trim(arena, false);
+	is_uint(bin_stats(arena)->curslabs, 1, "a slab that has just become empty stays");
+	arena_trim(arena, false);
+	is_uint(bin_stats(arena)->curslabs, 0, "one that was empty at the last trim goes");
 	fill(arena, ptrs, N);
 	arena_small_return(IND, ptrs, N, true);
 	arenas_decay(arena, true);
