@@ -382,7 +382,7 @@ test_retired(void) {
 	prof_data_tdata_exit(other);
 }
 
-/* Only a thread that runs can use its empty count again, so that of one that has ended is no spare. */
+/* A thread that has ended uses its empty count no more, so that is no spare. */
 static void
 test_orphans(void) {
 	enum { NKEPT = 3000 };
