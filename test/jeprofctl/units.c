@@ -293,18 +293,6 @@ test_no_descriptors(void) {
 	check(jeprof_check_same(&t) == 0, "no descriptor is left:", "they are back");
 }
 
-/* Whose malloc a process has is read from its program and its libraries, which do not stay open. */
-static void
-test_no_library(void) {
-	static jeprof_target_t t;
-	int next = dup(STDOUT_FILENO);
-	close(next);
-	int error = jeprof_find(&t, getpid()) != 0 ? -1 : jeprof_open(&t, NULL);
-	jeprof_close(&t);
-	check(error == ENXIO && jeprof_check_allocator(&t) == 0, "without the library:", t.why);
-	check(fcntl(next, F_GETFD) == -1, "without the library:", "no descriptor stays open");
-}
-
 /* ---- leases ---- */
 
 static prof_mailbox_t mailbox;
@@ -533,7 +521,6 @@ main(void) {
 	test_find();
 	test_stat();
 	test_no_descriptors();
-	test_no_library();
 	test_leases();
 	test_patience(0, "the first signal:");
 	test_patience(3, "the third signal:");

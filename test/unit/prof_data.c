@@ -382,12 +382,13 @@ test_retired(void) {
 	prof_data_tdata_exit(other);
 }
 
-/* Only a thread that runs can use its empty count again, so that of one that has ended is no spare. */
+/* A thread that has ended uses its empty count no more, so that is no spare. */
 static void
 test_orphans(void) {
 	enum { NKEPT = 3000 };
 	static prof_cnt_t *kept[NKEPT];
 	prof_tdata_t *gone = prof_data_tdata_new(true), *other = prof_data_tdata_new(true);
+	prof_tdata_t *reader = prof_data_tdata_new(true);
 	prof_cnt_t *c = NULL, *spare = NULL;
 	bool is_gone = false, is_spare_gone = false;
 
@@ -397,7 +398,7 @@ test_orphans(void) {
 		if (i == NKEPT / 2) {
 			c = add_at(gone, 40000000, 1, 16);
 			spare = add_at(other, 40000001, 1, 16);
-			atomic_store_u64(&other->pinned, 1, MO_RELAXED); /* so nothing is freed */
+			atomic_store_u64(&reader->pinned, 1, MO_RELAXED); /* so nothing is freed */
 			prof_data_tdata_exit(gone);
 			sub(c, 16);
 			sub(spare, 16);
@@ -409,10 +410,11 @@ test_orphans(void) {
 	}
 	ok(is_gone, "the empty count of a thread that has ended is removed");
 	ok(!is_spare_gone, "that of a thread that runs is a spare");
-	atomic_store_u64(&other->pinned, 0, MO_RELAXED);
+	atomic_store_u64(&reader->pinned, 0, MO_RELAXED);
 	for (unsigned i = 0; i < NKEPT; i++)
 		sub(kept[i], 16);
 	prof_data_tdata_exit(other);
+	prof_data_tdata_exit(reader);
 }
 
 /* Threads add; each hands half of what it has to its neighbour, who frees it. */

@@ -881,7 +881,7 @@ test_own_start(void) {
 	is_uint(m.own_lo, lo - 2 * os_page_size, "a walk within it changes nothing");
 }
 
-/* What a walk shows of a stack that is not the thread's own: from the page of its start to its end. */
+/* What a walk shows of a stack that is not its own: from the page of its start to its end. */
 static void
 test_other_stack(void) {
 	const uintptr_t lo = 40 * os_page_size, hi = 48 * os_page_size;
