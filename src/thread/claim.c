@@ -120,8 +120,8 @@ claim_idle_caches(void) {
 
 size_t
 claim_for_refused(void) {
-	uint64_t now = nstime_monotonic_coarse_ns();
-	if (now < atomic_load_u64(&claims.vain_ns, MO_RELAXED)) {
+	uint64_t now = nstime_monotonic_coarse_ns(); /* 0: the system refuses the clock */
+	if (now != 0 && now < atomic_load_u64(&claims.vain_ns, MO_RELAXED)) {
 		return 0;
 	}
 	size_t bytes = claim_idle_caches();
