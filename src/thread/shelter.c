@@ -6,7 +6,8 @@
  * freed or its size is asked for (slab_of()). There is one list of slabs for each small class; it
  * grows at its head, by compare-and-swap, and nothing is removed, so a walk needs no lock. A small
  * slab stays mapped for ever and is purged when it has no block. A large block is a slab of one
- * region in no list, with a tail mark (large_marks.h), and is unmapped when it is freed.
+ * region in no list, with a tail mark (large_marks.h); its pages go when it is freed, and the last
+ * few that were freed, of up to LARGE_KEPT_MAX, stay mapped without access.
  *
  * Invariant: a region belongs to the thread that has cleared its bit, until the bit is set again.
  * n_used is raised before a bit is cleared and lowered after it was set, so whoever has raised it
@@ -35,6 +36,9 @@
 #define SLAB_CLAIMED ((uint32_t)1 << 31)
 /* From the header to the regions. */
 #define HEADER_BYTES (PAGE / 2)
+/* How many freed large blocks stay mapped without access; most bytes (pages) of one of them. */
+#define LARGE_KEPT 8u
+#define LARGE_KEPT_MAX ((size_t)8 << 20)
 /* Largest size and alignment of a block, in bytes. */
 #define LARGE_MAX ((size_t)1 << 40)
 
@@ -51,8 +55,10 @@ cassert(offsetof(shelter_slab_t, e) == 0);
 cassert(sizeof(shelter_slab_t) + LARGE_MARK_BYTES <= ((size_t)1 << LG_PAGE_MIN) / 2);
 
 static LARGE_BSS struct {
-	atomic_p_t lists[BIN_MAX];  /* by class */
-	atomic_p_t latest[BIN_MAX]; /* by class: the slab that served the last request */
+	atomic_p_t lists[BIN_MAX];   /* by class */
+	atomic_p_t latest[BIN_MAX];  /* by class: the slab that served the last request */
+	atomic_p_t kept[LARGE_KEPT]; /* freed large blocks, a ring */
+	atomic_u32_t n_freed;        /* large blocks that were put into it */
 } shelter;
 
 /* ------------------------------------------------------------------ slabs */
@@ -253,6 +259,16 @@ large_malloc(size_t usize, size_t alignment) {
 }
 
 static void
+large_unmap(shelter_slab_t *s) {
+	emap_clear_boundary(&s->e);
+	pages_unmap_in_time(s->e.addr - PAGE, PAGE + s->e.size);
+}
+
+/*
+ * Frees a large block. One of up to LARGE_KEPT_MAX is kept without access, so that a later use is a
+ * fault (if the system refuses that, it is only purged), and the one kept in its place is unmapped.
+ */
+static void
 large_free(shelter_slab_t *s) {
 	assert(!s->e.is_slab && s->nregs == 1);
 	if (unlikely(atomic_fetch_or_u64(&s->free[0], 1, MO_ACQUIRE) != 0)) {
@@ -262,8 +278,15 @@ large_free(shelter_slab_t *s) {
 	if (unlikely(!large_mark_is(large_mark(s), LARGE_MARK_WORD))) {
 		safety_fail(SAFETY_TAIL_IS_LOST);
 	}
-	emap_clear_boundary(&s->e);
-	pages_unmap_in_time(s->e.addr - PAGE, PAGE + s->e.size);
+	if (s->e.size <= LARGE_KEPT_MAX) {
+		(void)pages_purge_forced(s->e.addr, s->e.size);
+		(void)pages_mark_guard(s->e.addr, s->e.size);
+		uint32_t i = atomic_fetch_add_u32(&shelter.n_freed, 1, MO_RELAXED) % LARGE_KEPT;
+		s = atomic_exchange_p(&shelter.kept[i], s, MO_ACQ_REL);
+	}
+	if (s != NULL) {
+		large_unmap(s);
+	}
 }
 
 /* ------------------------------------------------------------------ the interface */

@@ -16,9 +16,10 @@
  * large block, and hardened builds put a canary, with the requested size, behind the bytes of small
  * ones; a free ends the process if they have changed. A free zeroes a small block. The process ends
  * if a region is not zero when it is handed out again, or if a slab without a block is not zero
- * when it is purged: the program has written to a freed block. A freed large block is unmapped. A
- * forked child continues with the shelter as it is: a block or slab that another thread was
- * changing at the fork stays unused in the child.
+ * when it is purged: the program has written to a freed block. Of freed large blocks of up to 8 MiB
+ * each, the last eight stay mapped without access; others are unmapped. A forked child continues
+ * with the shelter as it is: a block or slab that another thread was changing at the fork stays
+ * unused in the child.
  *
  * Called by imalloc.c (requests at a closed gate and in handlers; each free of such a block),
  * irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by

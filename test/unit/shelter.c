@@ -354,6 +354,7 @@ test_misuse(void) {
 	set_closed(true);
 	char *p = keep(mallocx(100, MALLOCX_TCACHE_NONE)), *q = keep(mallocx(100, MALLOCX_TCACHE_NONE));
 	char *large = keep(mallocx((size_t)5 << 20, MALLOCX_TCACHE_NONE));
+	char *huge = keep(mallocx((size_t)100 << 20, MALLOCX_TCACHE_NONE));
 	safety_abort_hook = on_crime;
 	free(keep(p + 16));
 	is_crime("<jemalloc>: pointer into a block\n", "at a closed gate: a pointer into a block");
@@ -369,7 +370,10 @@ test_misuse(void) {
 	ok(r == p && is_filled(r, 0, 100), "and is not believed");
 	free(large);
 	free(keep(large));
-	is_crime("<jemalloc>: free of a pointer that is no block\n", "a large block freed twice");
+	is_crime("<jemalloc>: double free\n", "a large block freed twice");
+	free(huge);
+	free(keep(huge));
+	is_crime("<jemalloc>: free of a pointer that is no block\n", "a huge one");
 	free(r);
 	free(q);
 	large = keep(mallocx(20 * PAGE, MALLOCX_TCACHE_NONE));
