@@ -127,7 +127,9 @@ decay_ns_until_locked(const decay_t *d, uint64_t now, size_t npages, size_t step
 	uint64_t epoch_ns = atomic_load_u64(&d->epoch_ns, MO_RELAXED);
 	uint64_t passed = nstime_ns_between(atomic_load_u64(&d->epoch_start, MO_RELAXED), now);
 	uint64_t n = passed < epoch_ns ? 1 : passed / epoch_ns; /* until the next advance */
-	decay_t next = *d;
+	decay_t next; /* what decay_count() uses: not the mutex, which others write */
+	next.npages_seen = d->npages_seen;
+	memcpy(next.backlog, d->backlog, sizeof(next.backlog));
 	decay_count(&next, n, npages);
 	n += decay_epochs_until(&next, npages > step ? npages - step : 0);
 	n = min_zu(n, UINT64_MAX / epoch_ns); /* with DECAY_MS_MAX one epoch more would wrap */
