@@ -370,25 +370,33 @@ test_loser(void) {
 
 /* ------------------------------------------------------------------ when the system refuses */
 
+/* The flags of a new arena, without caches; is_mapped: it takes no memory from sbrk. */
+static int
+arena_flags(bool is_mapped) {
+	unsigned ind = 0;
+	size_t len = sizeof(ind);
+	const char *disabled = "disabled";
+	char name[40];
+
+	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0)
+		_exit(1);
+	snprintf(name, sizeof(name), "arena.%u.dss", ind);
+	if (is_mapped)
+		mallctl(name, NULL, NULL, &disabled, sizeof(disabled));
+	return (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
+}
+
 /* No limit is known and no thread is idle: what another arena keeps is all that there is. */
 static void
 relieve(void *arg) {
-	unsigned from = 0, to = 0;
-	size_t len = sizeof(from), mib = (size_t)1 << 20;
-	char name[40];
-	const char *disabled = "disabled";
+	size_t mib = (size_t)1 << 20;
 
 	(void)arg;
-	if (mallctl("arenas.create", &from, &len, NULL, 0) != 0
-	    || mallctl("arenas.create", &to, &len, NULL, 0) != 0)
-		_exit(1);
-	snprintf(name, sizeof(name), "arena.%u.dss", to);
-	mallctl(name, NULL, NULL, &disabled, sizeof(disabled));
-	int by = (int)MALLOCX_ARENA(from) | MALLOCX_TCACHE_NONE;
+	int by = arena_flags(false), other = arena_flags(true);
 	void *p = keep(mallocx(16 * mib, by));
 	dallocx(p, by);
 	scarce_begin();
-	by = (int)MALLOCX_ARENA(to) | MALLOCX_TCACHE_NONE;
+	by = other;
 	if (keep(mallocx(4 * mib, by)) == NULL)
 		_exit(2);
 	_exit(keep(mallocx((size_t)1 << 40, by)) == NULL ? 0 : 3);
@@ -427,20 +435,10 @@ returned_in_vain(int flags) {
 /* What did not help is not tried again until more is unused, or until it has helped. */
 static void
 useless(void *arg) {
-	unsigned from = 0, to = 0;
-	size_t len = sizeof(from);
-	const char *disabled = "disabled";
-	char name[40];
 	void *p[3];
 
 	(void)arg;
-	if (mallctl("arenas.create", &from, &len, NULL, 0) != 0
-	    || mallctl("arenas.create", &to, &len, NULL, 0) != 0)
-		_exit(1);
-	snprintf(name, sizeof(name), "arena.%u.dss", to);
-	mallctl(name, NULL, NULL, &disabled, sizeof(disabled));
-	int by = (int)MALLOCX_ARENA(from) | MALLOCX_TCACHE_NONE;
-	int other = (int)MALLOCX_ARENA(to) | MALLOCX_TCACHE_NONE;
+	int by = arena_flags(false), other = arena_flags(true);
 	for (unsigned i = 0; i < 3; i++)
 		p[i] = keep(mallocx((size_t)64 << 20, by));
 	dallocx(p[0], by);
