@@ -138,7 +138,7 @@ prof_boot_box(void) {
 	t->inside++;
 	prof_earlier_end();
 	int err = prof_box_open(opt_prof_blackbox, opt_prof_blackbox_size, false);
-	if (!prof_box_is_told(err)) {
+	if (prof_box_should_report(err)) {
 		malloc_printf("<jemalloc>: prof_blackbox: no box could be opened: %s\n",
 		    prof_errno_name(err, name));
 	}

@@ -436,8 +436,8 @@ prof_box_is_due(void) {
 }
 
 bool
-prof_box_is_told(int err) {
-	return err == 0 || err == ECANCELED || (err == EAGAIN && prof_keep_has_told());
+prof_box_should_report(int err) {
+	return err != 0 && err != ECANCELED && !(err == EAGAIN && prof_keep_has_told());
 }
 
 /*
@@ -453,7 +453,7 @@ due_open(void) {
 		return;
 	}
 	atomic_store_b(&box.is_due, false, MO_RELAXED);
-	if (!prof_box_is_told(err)) {
+	if (prof_box_should_report(err)) {
 		malloc_printf("<jemalloc>: no black box for forked process %d: %s\n", sys_pid(),
 		    prof_errno_name(err, name));
 	}

@@ -52,10 +52,10 @@ extern bool opt_prof_blackbox_keep; /* the file stays after a clean end */
  */
 int prof_box_open(prof_box_t kind, size_t size, bool is_bounded);
 /*
- * Whether this result of prof_box_open() needs no message: success, ECANCELED, and a lack of room
- * among the files that prof_keep.c has told.
+ * Whether this result of prof_box_open() needs a message: not success, ECANCELED, nor a lack of
+ * room among the files that prof_keep.c has reported.
  */
-bool prof_box_is_told(int err);
+bool prof_box_should_report(int err);
 /*
  * Ends the box, if one is open: marks it as ended, removes the file unless it is to be kept, and
  * moves the tables back into memory; if that fails, see prof_box_is_over(). Waits two seconds at
