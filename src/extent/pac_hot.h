@@ -7,16 +7,15 @@
  * says that a hot extent becomes dirty, one of a huge slab returns to the slab (pac_put_unused).
  *
  * Invariant: an extent in a stack has the state hot in its descriptor (the rest of a huge piece has
- * this state too). The page map says hot too, except for an
- * extent that was a large object and whose descriptor still has the class (szind): there the page
- * map says active, as it does for a free object in a thread cache. So a batch of objects becomes
- * hot, and becomes objects again, without a write to the page map. Lock: hot_mtx guards the stacks;
- * no other lock is taken under it. pac_hot_flush(), pac_hot_try_cool() and pac_hot_cool_at() put
- * extents into the dirty cache after they have released hot_mtx. Their caller holds no cache's lock
- * (with hooks of the user no lock at all), and calls pac_recheck_wake() (pac_purge.h) afterwards,
- * unless the arena ends or its decay time is 0. Callers are pac*.c and large.c, all inside the gate
- * (os/gate.h: fork waits meanwhile); statistics and the profiler call pac_ndirty(), statistics also
- * pac_hot_each().
+ * this state too). The page map says hot too, except for an extent that was a large object and
+ * whose descriptor still has the class (szind): there the page map says active, as it does for a
+ * free object in a thread cache. So a batch of objects becomes hot, and becomes objects again,
+ * without a write to the page map. Lock: hot_mtx guards the stacks; no other lock is taken under
+ * it. pac_hot_flush(), pac_hot_try_cool() and pac_hot_cool_at() put extents into the dirty cache
+ * after they have released hot_mtx. Their caller holds no cache's lock (with hooks of the user no
+ * lock at all), and calls pac_recheck_wake() (pac_purge.h) afterwards, unless the arena ends or its
+ * decay time is 0. Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits
+ * meanwhile); statistics and the profiler call pac_ndirty(), statistics also pac_hot_each().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H

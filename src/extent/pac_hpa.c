@@ -3,9 +3,8 @@
  * hpa.c calls slab_get() and slab_put() when a slab is fetched or returned: slab_get() with the
  * shard's grow_mtx held, slab_put() with no lock. Other locks: those that hpa.c, pac_hot.c and
  * extent.c take themselves, and the mutex of the dirty pages' decay at the begin and at the end of
- * a pass. Invariant: pac->mapped counts whole
- * slabs. Called by pac.c, pac_purge.c, pac_relieve.c and arena.c; pac_hpa.h says who
- * calls its inline functions.
+ * a pass. Invariant: pac->mapped counts whole slabs. Called by pac.c, pac_purge.c, pac_relieve.c
+ * and arena.c; pac_hpa.h says who calls its inline functions.
  */
 #include "extent/pac_hpa.h"
 
