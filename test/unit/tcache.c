@@ -957,7 +957,9 @@ requests_of(const tcache_t *tc, size_t size) {
 	memset(by_class, 0, sizeof(by_class));
 	tcache_add_requests(tc, by_class);
 	szind_t ind = sz_s2i(size);
-	assert(ind < SC_NSIZES);
+	if (ind >= SC_NSIZES) {
+		abort(); /* the compiler warns of a read above the array otherwise */
+	}
 	return by_class[ind] + (ind < SC_NBINS ? arena_bin(tc->arena, ind, 0)->stats.nrequests
 	    : atomic_load_u64(&tc->arena->large[ind - SC_NBINS].nrequests, MO_RELAXED));
 }
