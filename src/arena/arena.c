@@ -221,6 +221,16 @@ arena_may_keep(const arena_t *a) {
 	return decay_ms(&a->pac.decay_dirty.decay) != 0;
 }
 
+/*
+ * Whether surplus of a cache of the arena `from` may go into stocks of arena a. A stock hands
+ * regions over to other threads; those of one thread alone would keep slabs from becoming empty.
+ */
+static bool
+arena_may_stock(const arena_t *a, const arena_t *from) {
+	return from != NULL && arena_may_keep(a)
+	    && (a != from || atomic_load_u32(&a->nthreads, MO_RELAXED) != 1);
+}
+
 /* Notes that a trim is needed and wakes the background thread, which may sleep without a limit. */
 static NOINLINE void
 arena_set_has_spare_slow(arena_t *a) {
@@ -272,13 +282,16 @@ arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t *
 	}
 }
 
-/* Whether the stock of ptr's bin, read without the lock, may take more; ptr: of class szind. */
+/*
+ * Whether the stock of ptr's bin, read without the lock, may take surplus of a cache of the arena
+ * `from`; ptr: of class szind.
+ */
 static bool
-arena_has_stock_room(szind_t szind, const void *ptr) {
+arena_has_stock_room(szind_t szind, const void *ptr, const arena_t *from) {
 	const edata_t *slab = bin_slab_of_class(ptr, szind);
 	arena_t *a = arena_table_get(slab->arena_ind);
 	szind = slab->szind; /* another one only if safety_abort_hook returned */
-	return arena_may_keep(a)
+	return arena_may_stock(a, from)
 	    && STOCK_SEEN(arena_bin(a, szind, slab->bin_shard)->stock.n) < bin_infos[szind].stock_max;
 }
 
@@ -304,17 +317,16 @@ arena_put_row(szind_t szind, void **ptrs, unsigned n, edata_t **empty) {
  * Puts objects of slab's bin into its stock while there is room, and the others into their slabs.
  */
 static void
-arena_return_row(const edata_t *slab, void **ptrs, unsigned n, bool to_stock, edata_t **empty) {
+arena_return_row(const edata_t *slab, void **ptrs, unsigned n, const arena_t *from,
+    edata_t **empty) {
 	arena_t *a = arena_table_get(slab->arena_ind);
 	szind_t szind = slab->szind;
 	bin_t *bin = arena_bin(a, szind, slab->bin_shard);
 	const bin_info_t *info = slab_info(slab);
 	unsigned nput = 0;
-	bool are_put = false;
-	if (to_stock && arena_may_keep(a)) {
+	bool are_put = false, to_stock = arena_may_stock(a, from);
+	if (to_stock) {
 		bin_stock_grow(bin, info, n);
-	} else {
-		to_stock = false;
 	}
 	mutex_lock(&bin->mtx);
 	if (to_stock) {
@@ -365,7 +377,7 @@ arena_order_by_bin(uint8_t *order, const edata_t *const *slabs, unsigned n) {
  * bin.
  */
 static void
-arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool to_stock,
+arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, const arena_t *from,
     edata_t **empty) {
 	const edata_t *slabs[FLUSH_MAX];
 	void *sorted[FLUSH_MAX];
@@ -385,27 +397,27 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, bool to_stock,
 	for (unsigned i = 0, end; i < n; i = end) {
 		const edata_t *slab = slabs[order[i]];
 		for (end = i + 1; end < n && slabs[order[end]]->home == slab->home; end++) {}
-		arena_return_row(slab, sorted + i, end - i, to_stock, empty);
+		arena_return_row(slab, sorted + i, end - i, from, empty);
 	}
 }
 
 /*
- * Returns objects to their slabs, or to stocks if to_stock and there is room. Long rows of one bin
+ * Returns objects to their slabs, or to stocks (arena_may_stock) if there is room. Long rows of one bin
  * that go to slabs, the usual case, are returned without sorting; all others in batches that are
  * sorted, so that a batch locks each bin about once.
  */
 void
-arena_small_return(szind_t szind, void **ptrs, unsigned n, bool to_stock) {
+arena_small_return(szind_t szind, void **ptrs, unsigned n, const arena_t *from) {
 	edata_t *empty = NULL;
 	if (config_hardening) {
 		canary_check_free(ptrs, n, sz_i2s(szind));
 	}
 	for (unsigned done; n > 0; ptrs += done, n -= done) {
-		done = to_stock && arena_has_stock_room(szind, ptrs[0]) ? 0
+		done = arena_has_stock_room(szind, ptrs[0], from) ? 0
 		    : arena_put_row(szind, ptrs, n, &empty);
 		if (done < FLUSH_ROW_MIN && done < n) {
 			unsigned batch = (unsigned)min_zu(n - done, FLUSH_MAX);
-			arena_return_sorted(szind, ptrs + done, batch, to_stock, &empty);
+			arena_return_sorted(szind, ptrs + done, batch, from, &empty);
 			done += batch;
 		}
 	}
@@ -556,7 +568,7 @@ arena_dalloc(void *ptr, uint64_t elem) {
 		assert(rec->tctx == NULL && rec->link == NULL);
 		rec->req_size = 0; /* it may be TCACHE_REC_IS_SPARE (thread/tcache_spare.h) */
 	}
-	arena_small_return(e->szind, &ptr, 1, false);
+	arena_small_return(e->szind, &ptr, 1, NULL);
 }
 
 int

@@ -60,12 +60,13 @@ unsigned arena_small_fill(arena_t *a, szind_t szind, unsigned shard, void **out,
     uint64_t nrequests, unsigned nfills);
 /*
  * Returns n regions of class szind, of any arenas, to their slabs; ptrs need not be in any order.
- * An address that is no taken region of that class ends the process. to_stock: they leave a thread
- * cache, and go into the stocks (stock.h) of their bins while there is room and the arena's dirty
- * decay time is not 0; a double free into a stock is detected later, if at all, except in debug
- * builds and those with safety checks (stock.h).
+ * An address that is no taken region of that class ends the process. from: the arena of the thread
+ * cache that they leave as its surplus, or NULL. Surplus goes into the stocks (stock.h) of its bins
+ * while there is room and the arena's dirty decay time is not 0; not that of the only thread of the
+ * bins' own arena, because no other thread would take it. A double free into a stock is detected
+ * later, if at all, except in debug builds and those with safety checks (stock.h).
  */
-void arena_small_return(szind_t szind, void **ptrs, unsigned n, bool to_stock);
+void arena_small_return(szind_t szind, void **ptrs, unsigned n, const arena_t *from);
 /*
  * Returns regions of stocks to their slabs, and deletes empty slabs, also current ones. Without all
  * only those that were not used since the last trim; and an explicit or hidden arena is not trimmed

@@ -495,19 +495,22 @@ bin_ungrant(tcache_t *tc, unsigned slot) {
 	}
 }
 
-/* Small objects go to their slabs, or to transfer caches (stocks) for later fills if to_stock. */
+/* Small objects go to their slabs, or if `from` is not NULL perhaps to stocks (arena.h). */
 static void
-slot_free_objects(unsigned slot, void **objs, unsigned n, bool to_stock) {
+slot_free_objects(unsigned slot, void **objs, unsigned n, const arena_t *from) {
 	if (!slot_is_small(slot)) {
 		arena_large_flush(objs, n);
 	} else {
-		arena_small_return(slot - 1, objs, n, to_stock);
+		arena_small_return(slot - 1, objs, n, from);
 	}
 }
 
-/* Returns the n oldest objects to their slabs, stocks or extents. */
+/*
+ * Returns the n oldest objects to their slabs or extents, or if is_surplus, of a full stack,
+ * perhaps to stocks.
+ */
 static void
-bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool to_stock) {
+bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool is_surplus) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	unsigned ncached = bin_ncached(b, c);
@@ -518,7 +521,7 @@ bin_return_bottom(tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned n, bool to_s
 	bin_report(tsd, tc, slot, 1);
 	void *open = recall_close(tls_get()); /* a handler must not pop what is returned */
 	bin_unmark(b, c); /* first: the head must not pass the mark */
-	slot_free_objects(slot, bin_bottom(c) - n, n, to_stock);
+	slot_free_objects(slot, bin_bottom(c) - n, n, is_surplus ? tc->arena : NULL);
 	memmove(b->head + n, b->head, (ncached - n) * sizeof(void *));
 	cache_bin_set_head(b, b->head + n);
 	recall_open(tls_get(), open);
@@ -566,7 +569,7 @@ tcache_take_over(tcache_t *tc) {
 			n++;
 		}
 		if (n > 0) {
-			slot_free_objects(s, bottom - n, n, false);
+			slot_free_objects(s, bottom - n, n, NULL);
 		}
 		c->n_taken = (uint16_t)n;
 		bytes += n * slot_size(s);

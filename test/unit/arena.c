@@ -169,7 +169,7 @@ test_mixed_flush(unsigned n, unsigned each) {
 	for (unsigned i = 0; i < n; i++) {
 		bad += mixed[i]->bins[5]->stats.curregs != each;
 	}
-	arena_small_return(5, ptrs, n * each, false);
+	arena_small_return(5, ptrs, n * each, NULL);
 	for (unsigned i = 0; i < n; i++) {
 		bad += mixed[i]->bins[5]->stats.ndalloc != before[i] + each;
 		bad += wrong_if(mixed[i]->bins[5]->stats.curregs != 0)
@@ -223,7 +223,7 @@ bad_flush(void *arg) {
 	void *ptrs[2];
 	arena_small_fill(arena, 5, 0, ptrs, 1, 1, 0);
 	ptrs[1] = *(int *)arg == 0 ? ptrs[0] : (void *)(uintptr_t)0x5000;
-	arena_small_return(5, ptrs, 2, false);
+	arena_small_return(5, ptrs, 2, NULL);
 }
 
 static void

@@ -78,13 +78,13 @@ test_ways(void) {
 		mixed[2 * i] = objects[(i + 2) * KEPT];
 		mixed[2 * i + 1] = others[i];
 	}
-	arena_small_return(sz_s2i(usize), mixed, ARRAY_LEN(mixed), false);
+	arena_small_return(sz_s2i(usize), mixed, ARRAY_LEN(mixed), NULL);
 	is_uint(nwakes, 3, "objects in a batch with those of another arena");
 	ticks_until_idle();
 	for (unsigned i = 0; i < 20; i++) {
 		mixed[i] = objects[(i + 22) * KEPT];
 	}
-	arena_small_return(sz_s2i(usize), mixed, 20, true);
+	arena_small_return(sz_s2i(usize), mixed, 20, other);
 	is_uint(holes_tick(arena, now), UINT64_MAX, "what is in a stock has not come back");
 	arena_trim(arena, true);
 	ok(holes_tick(arena, now) != UINT64_MAX, "what leaves it has");

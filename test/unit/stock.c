@@ -57,7 +57,7 @@ test_room(void) {
 	bad += wrong_if(stock_take(&s, back, 100) != 60)
 	    || wrong_if(memcmp(ptrs, back, 60 * sizeof(void *)) != 0);
 	is_uint(bad, 0, "a larger array has what the small one had");
-	arena_small_return(IND, ptrs, 60, false);
+	arena_small_return(IND, ptrs, 60, NULL);
 }
 
 static void
@@ -108,7 +108,7 @@ test_counts(void) {
 	uint64_t ndalloc = b->ndalloc, nflushes = b->nflushes, nrequests = b->nrequests;
 	is_uint(b->curregs, N, "objects out");
 	arena_small_count_requests(arena, IND, 0, 1234, 1);
-	arena_small_return(IND, ptrs, N + N / 2, true);
+	arena_small_return(IND, ptrs, N + N / 2, arena);
 	b = bin_stats(arena);
 	bad += wrong_if(b->curregs != 0) || wrong_if(b->ndalloc != ndalloc + N)
 	    || wrong_if(b->nflushes != nflushes + 1);
@@ -122,8 +122,33 @@ test_counts(void) {
 	b = bin_stats(arena);
 	ok(b->curregs == N && b->nslabs == nslabs, "without new slabs");
 	is_uint(arena_bin(arena, IND, 0)->stock.n, 0, "the stock is empty");
-	arena_small_return(IND, back, N, false);
+	arena_small_return(IND, back, N, NULL);
 	arena_trim(other, true);
+}
+
+/* How many of 100 objects that leave a cache of the arena `from` stay in the stock. */
+static unsigned
+n_stocked(const arena_t *from) {
+	if (fill(arena, ptrs, 100) != 0) {
+		return UINT_MAX;
+	}
+	arena_small_return(IND, ptrs, 100, from);
+	unsigned n = arena_bin(arena, IND, 0)->stock.n;
+	arena_trim(arena, true);
+	return n;
+}
+
+/* A stock serves other threads: the only thread of an arena puts nothing into those of its bins. */
+static void
+test_only_thread(void) {
+	atomic_store_u32(&arena->nthreads, 1, MO_RELAXED);
+	is_uint(n_stocked(arena), 0, "surplus of the arena's only thread goes to slabs");
+	is_uint(n_stocked(other), 100, "that of a thread of another arena to the stock");
+	is_uint(n_stocked(NULL), 0, "and what is no surplus to slabs");
+	atomic_store_u32(&arena->nthreads, 2, MO_RELAXED);
+	is_uint(n_stocked(arena), 100, "one of two threads puts its surplus into the stock");
+	atomic_store_u32(&arena->nthreads, 0, MO_RELAXED);
+	is_uint(n_stocked(arena), 100, "as explicit caches do");
 }
 
 static uint64_t
@@ -154,9 +179,9 @@ test_many_arenas(void) {
 			before[i] = n_locked(many[i]);
 		}
 		if (to_stock) {
-			arena_small_return(IND, ptrs, BATCH, true);
+			arena_small_return(IND, ptrs, BATCH, arena);
 		} else {
-			arena_small_return(IND, ptrs, BATCH, false);
+			arena_small_return(IND, ptrs, BATCH, NULL);
 		}
 		for (unsigned i = 0; i < MANY; i++) {
 			uint64_t n = n_locked(many[i]) - before[i];
@@ -182,32 +207,32 @@ test_trim(void) {
 	bin_t *bin = arena_bin(arena, IND, 0);
 	unsigned bad = fill(arena, ptrs, 3 * N);
 	uint32_t max = bin_infos[IND].stock_max;
-	arena_small_return(IND, ptrs, 3 * N, true);
+	arena_small_return(IND, ptrs, 3 * N, arena);
 	is_uint(bin->stock.n, min_zu(max, 3 * N), "the stock has its limit, the rest is in slabs");
 	is_uint(bin_stats(arena)->curregs, 0, "all is returned");
 	arena_trim(arena, false);
 	is_uint(bin->stock.n, min_zu(max, 3 * N), "what has just come stays");
 	bad += fill(arena, ptrs, 300);
-	arena_small_return(IND, ptrs, 100, true);
+	arena_small_return(IND, ptrs, 100, arena);
 	arena_trim(arena, false);
 	is_uint(bin->stock.n, 100, "what was not used since goes");
 	bad += fill(arena, ptrs, 100);
-	arena_small_return(IND, ptrs, 300, false);
+	arena_small_return(IND, ptrs, 300, NULL);
 	arena_trim(arena, true);
 	is_uint(bad + bin->stock.n + bin_stats(arena)->curregs, 0, "everything is back");
 	ok(bin_stats(arena)->curslabs <= 1, "the slabs too (%zu)", bin_stats(arena)->curslabs);
 	fill(arena, ptrs, 1);
-	arena_small_return(IND, ptrs, 1, false);
+	arena_small_return(IND, ptrs, 1, NULL);
 	arena_trim(arena, false);
 	is_uint(bin_stats(arena)->curslabs, 1, "a slab that has just become empty stays");
 	arena_trim(arena, false);
 	is_uint(bin_stats(arena)->curslabs, 0, "one that was empty at the last trim goes");
 	fill(arena, ptrs, N);
-	arena_small_return(IND, ptrs, N, true);
+	arena_small_return(IND, ptrs, N, arena);
 	arenas_decay(arena, true);
 	is_uint(bin->stock.n, 0, "purging empties it");
 	fill(arena, ptrs, N);
-	arena_small_return(IND, ptrs, N, true);
+	arena_small_return(IND, ptrs, N, arena);
 	atomic_store_b(&arena->has_spare, false, MO_RELAXED); /* as another thread's trim begins */
 	arena_trim(arena, false);
 	is_uint(bin->stock.n, N, "while another thread trims, nothing is done");
@@ -224,7 +249,7 @@ test_tick(void) {
 	is_uint(arena_trim_tick(arena, now + quarter), UINT64_MAX, "no stock, no next look");
 	now += 2 * quarter;
 	fill(arena, ptrs, N);
-	arena_small_return(IND, ptrs, N, true);
+	arena_small_return(IND, ptrs, N, arena);
 	is_uint(arena_trim_tick(arena, now), quarter, "the next look is due in a quarter of a second");
 	is_uint(arena_trim_tick(arena, now + quarter - 1), 1, "and not earlier");
 	is_uint(bin->stock.n, N, "what has just come stays");
@@ -239,7 +264,7 @@ static void
 test_no_decay(void) {
 	fill(arena, ptrs, N);
 	arena_decay_ms_set(arena, true, 0);
-	arena_small_return(IND, ptrs, N, true);
+	arena_small_return(IND, ptrs, N, arena);
 	is_uint(arena_bin(arena, IND, 0)->stock.n, 0, "without a decay time there is no stock");
 	arena_decay_ms_set(arena, true, 10000);
 }
@@ -258,7 +283,7 @@ test_trim_at_once(void) {
 	arena_trim(arena, true);
 	unsigned bad = fill(arena, ptrs, N);
 	pac_wake_hook = trim_at_once;
-	arena_small_return(IND, ptrs, N, true);
+	arena_small_return(IND, ptrs, N, arena);
 	pac_wake_hook = wake;
 	arena_trim(arena, true);
 	is_uint(bad + arena_bin(arena, IND, 0)->stock.n, 0, "a trim at once leaves nothing for good");
@@ -273,11 +298,11 @@ bad_stow(void *arg) {
 	gate_enter(tls_get());
 	fill(arena, ptrs, 8);
 	if (*(int *)arg == 0) {
-		arena_small_return(IND, &ptrs[3], 1, false);
+		arena_small_return(IND, &ptrs[3], 1, NULL);
 	} else {
 		ptrs[3] = (char *)ptrs[3] + 8;
 	}
-	arena_small_return(IND, ptrs, 8, true);
+	arena_small_return(IND, ptrs, 8, arena);
 	arena_trim(arena, true);
 }
 
@@ -293,6 +318,7 @@ body(void) {
 	test_room();
 	test_random_use();
 	test_counts();
+	test_only_thread();
 	test_many_arenas();
 	test_trim();
 	test_tick();

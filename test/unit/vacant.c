@@ -171,7 +171,7 @@ test_stocks(void) {
 	make_unused(1, 16 * MIB);
 	leave(1);
 	unsigned n = arena_small_fill(arena[2], szind, 0, p, ARRAY_LEN(p), 0, 0);
-	arena_small_return(szind, p, n, true);
+	arena_small_return(szind, p, n, arena[0]);
 	ok(atomic_load_zu(&arena[2]->pac.nactive, MO_RELAXED) > 0, "%u objects, some in a stock", n);
 	leave(2);
 	keep_limit(false);
