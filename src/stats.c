@@ -30,22 +30,17 @@
 #include "prof/prof.h"
 #include "thread/tcache.h"
 #include "util/assert.h"
-#include "util/buf_writer.h"
 #include "util/emitter.h"
 #include "util/fmt.h"
 
-/* Bytes of the buffer before the user's function; of a table line with newline and NUL, at most. */
+/* Bytes of the buffer before the user's function. */
 #define STATS_BUF_SIZE ((size_t)64 << 10)
-#define STATS_LINE_MAX 768
 
 /*
  * Longest single wait, in milliseconds, for a reader of standard error, if nobody has asked for the
  * report now (opt_stats_interval), or where a fork may wait for this thread (an extent hook).
  */
 #define TIMEOUT_SHORT_MS 100
-
-/* A whole line fits into the writer's buffer. */
-cassert(STATS_LINE_MAX < STATS_BUF_SIZE);
 
 /* The parts of the report to print, as parts_of() reads them from the option letters. */
 typedef struct {
@@ -63,10 +58,9 @@ typedef struct {
 
 typedef struct {
 	emitter_t em;
-	buf_writer_t bw;
 	parts_t parts;
 	snapshot_t snap;
-	char *buf;      /* STATS_BUF_SIZE bytes for bw; NULL: no memory, bw does not buffer */
+	char *buf;      /* STATS_BUF_SIZE bytes for em; NULL: no memory, its own buffer serves */
 } report_t;
 
 /* ------------------------------------------------------------------ values */
@@ -155,41 +149,26 @@ typedef struct {
 	bool is_header;   /* the line gets the titles of the columns instead of values */
 	uint64_t seconds; /* uptime in whole seconds */
 	bool is_young;    /* uptime is 0 ns: the clock has not advanced since the start */
-	size_t len;       /* bytes of text, without the NUL */
-	char text[STATS_LINE_MAX];
 } line_t;
 
-static void
-line_begin(line_t *l, emitter_t *em, bool is_header, uint64_t uptime_ns) {
-	l->em = em;
-	l->is_header = is_header;
-	l->seconds = uptime_ns / NSTIME_PER_SEC;
-	l->is_young = uptime_ns == 0;
-	l->len = 0;
-	l->text[0] = '\0';
+static line_t
+line_begin(emitter_t *em, bool is_header, uint64_t uptime_ns) {
+	return (line_t){em, is_header, uptime_ns / NSTIME_PER_SEC, uptime_ns == 0};
 }
 
 static void
-line_end(line_t *l) {
-	assert(l->len + 2 <= sizeof(l->text));
-	l->text[l->len++] = '\n';
-	l->text[l->len] = '\0';
-	if (!emitter_is_json(l->em)) {
-		l->em->write(l->em->opaque, l->text);
-	}
+line_end(const line_t *l) {
+	emitter_table_printf(l->em, "\n");
 }
 
 /* Adds a cell of text, or of the title in a header; width: characters, < 0: left justified. */
 static void
-cell_text(line_t *l, int width, const char *title, const char *text) {
-	assert(l->len + 2 < sizeof(l->text));
-	size_t room = sizeof(l->text) - l->len - 2;
-	int n = fmt_snprintf(l->text + l->len, room, "%*s", width, l->is_header ? title : text);
-	l->len += min_zu((size_t)n, room - 1);
+cell_text(const line_t *l, int width, const char *title, const char *text) {
+	emitter_table_printf(l->em, "%*s", width, l->is_header ? title : text);
 }
 
 static void
-cell(line_t *l, int width, const char *title, uint64_t value) {
+cell(const line_t *l, int width, const char *title, uint64_t value) {
 	char digits[FMT_U64_BUF];
 	char *end = &digits[sizeof(digits) - 1];
 	*end = '\0';
@@ -198,29 +177,22 @@ cell(line_t *l, int width, const char *title, uint64_t value) {
 
 /* Adds the value per second of uptime; in the first second the value itself, or 0 if is_young. */
 static void
-cell_rate(line_t *l, int width, uint64_t value) {
+cell_rate(const line_t *l, int width, uint64_t value) {
 	uint64_t rate = l->is_young ? 0 : l->seconds == 0 ? value : value / l->seconds;
 	cell(l, width, "(#/sec)", rate);
 }
 
 static void
-cell_and_rate(line_t *l, int width, const char *title, uint64_t value, int rate_width) {
+cell_and_rate(const line_t *l, int width, const char *title, uint64_t value, int rate_width) {
 	cell(l, width, title, value);
 	cell_rate(l, rate_width, value);
-}
-
-static void
-table_text(emitter_t *em, const char *text) {
-	if (!emitter_is_json(em)) {
-		em->write(em->opaque, text);
-	}
 }
 
 /* If in_gap, prints the line that stands for a series of omitted classes, and clears in_gap. */
 static void
 table_gap(emitter_t *em, bool *in_gap) {
 	if (*in_gap) {
-		table_text(em, "                     ---\n");
+		emitter_table_printf(em, "                     ---\n");
 		*in_gap = false;
 	}
 }
@@ -228,7 +200,7 @@ table_gap(emitter_t *em, bool *in_gap) {
 /* ------------------------------------------------------------------ mutexes */
 
 static void
-cells_mutex(line_t *l, const mutex_prof_data_t *m) {
+cells_mutex(const line_t *l, const mutex_prof_data_t *m) {
 	cell_and_rate(l, 16, "n_lock_ops", m->n_lock_ops, 8);
 	cell_and_rate(l, 16, "n_waiting", m->n_wait_times, 8);
 	cell_and_rate(l, 16, "n_spin_acq", m->n_spin_acquired, 8);
@@ -241,8 +213,7 @@ cells_mutex(line_t *l, const mutex_prof_data_t *m) {
 static void
 line_mutex(emitter_t *em, bool is_header, const char *name, const mutex_prof_data_t *m,
     uint64_t uptime_ns) {
-	line_t l;
-	line_begin(&l, em, is_header, uptime_ns);
+	line_t l = line_begin(em, is_header, uptime_ns);
 	cell_text(&l, -21, "", name);
 	cells_mutex(&l, m);
 	line_end(&l);
@@ -473,8 +444,7 @@ print_general(emitter_t *em) {
 static void
 line_decay(emitter_t *em, bool is_header, const char *name, ssize_t ms, size_t npages,
     const decay_stats_t *d) {
-	line_t l;
-	line_begin(&l, em, is_header, 0);
+	line_t l = line_begin(em, is_header, 0);
 	cell_text(&l, 9, "decaying:", name);
 	if (ms < 0) {
 		cell_text(&l, 6, "time", "N/A");
@@ -497,8 +467,7 @@ title_of(const char *name) {
 static void
 line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t *g,
     uint64_t uptime_ns) {
-	line_t l;
-	line_begin(&l, em, is_header, uptime_ns);
+	line_t l = line_begin(em, is_header, uptime_ns);
 	cell_text(&l, -21, "", name);
 	cell(&l, 16, "allocated", g->allocated);
 #define CELL(name, type, says) cell_and_rate(&l, 16, title_of(#name), g->name, 10);
@@ -511,8 +480,7 @@ line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t 
 /* A row of a name and a number of bytes. */
 static void
 line_bytes(emitter_t *em, const char *name, size_t value) {
-	line_t l;
-	line_begin(&l, em, false, 0);
+	line_t l = line_begin(em, false, 0);
 	cell_text(&l, -21, "", name);
 	cell(&l, 16, "", value);
 	line_end(&l);
@@ -558,7 +526,7 @@ table_groups(emitter_t *em, const arena_stats_t *s) {
 	line_group(em, false, "small:", &s->small, s->uptime_ns);
 	line_group(em, false, "large:", &s->large, s->uptime_ns);
 	line_group(em, false, "total:", &total, s->uptime_ns);
-	table_text(em, "                                     \n");
+	emitter_table_printf(em, "                                     \n");
 }
 
 static void
@@ -599,7 +567,7 @@ read_prof_columns(szind_t szind, prof_stats_t *live, prof_stats_t *accum) {
 }
 
 static void
-cells_prof(line_t *l, szind_t szind) {
+cells_prof(const line_t *l, szind_t szind) {
 	prof_stats_t live, accum;
 	read_prof_columns(szind, &live, &accum);
 	cell(l, 21, "prof_live_requested", live.req_sum);
@@ -623,7 +591,7 @@ json_prof(emitter_t *em, szind_t szind) {
  * read during a change and exceed 1. 1 without slabs.
  */
 static void
-cell_util(line_t *l, const bin_stats_t *b, const bin_info_t *info) {
+cell_util(const line_t *l, const bin_stats_t *b, const bin_info_t *info) {
 	char text[16];
 	uint64_t room = (uint64_t)info->nregs * b->curslabs;
 	uint64_t permille = room == 0 ? 1000 : b->curregs * 1000 / room;
@@ -637,10 +605,9 @@ cell_util(line_t *l, const bin_stats_t *b, const bin_info_t *info) {
 
 static void
 line_bin(report_t *r, bool is_header, const arena_stats_t *s, unsigned i) {
-	line_t l;
 	const bin_stats_t *b = &s->bins[i];
 	const bin_info_t *info = &bin_infos[i];
-	line_begin(&l, &r->em, is_header, s->uptime_ns);
+	line_t l = line_begin(&r->em, is_header, s->uptime_ns);
 	cell(&l, 20, "bins:           size", info->reg_size);
 	cell(&l, 4, "ind", i);
 	cell(&l, 13, "allocated", b->curregs * info->reg_size);
@@ -720,10 +687,9 @@ static const classes_t bin_classes = {"bins", kind_small, bin_is_idle, line_bin}
 
 static void
 line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
-	line_t l;
 	const large_stats_t *s = &all->lextents[i];
 	size_t size = sz_i2s(SC_NBINS + i);
-	line_begin(&l, &r->em, is_header, all->uptime_ns);
+	line_t l = line_begin(&r->em, is_header, all->uptime_ns);
 	cell(&l, 20, "large:          size", size);
 	cell(&l, 4, "ind", SC_NBINS + i);
 	cell(&l, 13, "allocated", s->curlextents * size);
@@ -746,9 +712,8 @@ static const classes_t large_classes = {"lextents", kind_large, large_is_idle, l
 
 static void
 line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
-	line_t l;
 	const ecache_stats_t *s = &all->extents[i];
-	line_begin(&l, &r->em, is_header, 0);
+	line_t l = line_begin(&r->em, is_header, 0);
 	cell(&l, 20, "extents:        size", sz_pind2sz(i));
 	cell(&l, 4, "ind", i);
 	cell(&l, 13, "ndirty", s->ndirty);
@@ -904,13 +869,13 @@ print_arenas(report_t *r) {
 	const snapshot_t *snap = &r->snap;
 	emitter_json_object_kv_begin(em, "stats.arenas");
 	if (r->parts.merged && (count_arenas(snap) > 1 || !r->parts.arenas)) {
-		table_text(em, "Merged arenas stats:\n");
+		emitter_table_printf(em, "Merged arenas stats:\n");
 		emitter_json_object_kv_begin(em, "merged");
 		print_arena(r, snap->merged);
 		emitter_json_object_end(em);
 	}
 	if (r->parts.destroyed && snap->destroyed != NULL) {
-		table_text(em, "Destroyed arenas stats:\n");
+		emitter_table_printf(em, "Destroyed arenas stats:\n");
 		emitter_json_object_kv_begin(em, "destroyed");
 		print_arena(r, snap->destroyed);
 		emitter_json_object_end(em);
@@ -995,7 +960,7 @@ static void
 report_print(report_t *r) {
 	emitter_t *em = &r->em;
 	emitter_begin(em);
-	table_text(em, "___ Begin jemalloc statistics ___\n");
+	emitter_table_printf(em, "___ Begin jemalloc statistics ___\n");
 	emitter_json_object_kv_begin(em, "jemalloc");
 	if (r->parts.general) {
 		print_general(em);
@@ -1004,7 +969,7 @@ report_print(report_t *r) {
 		print_stats(r);
 	}
 	emitter_json_object_end(em);
-	table_text(em, "--- End jemalloc statistics ---\n");
+	emitter_table_printf(em, "--- End jemalloc statistics ---\n");
 	emitter_end(em);
 }
 
@@ -1025,11 +990,9 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 	if (report_gather(&r) != 0) {
 		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
 	} else {
-		buf_writer_init(&r.bw, write_cb, opaque, r.buf, r.buf == NULL ? 0 : STATS_BUF_SIZE);
-		emitter_init(&r.em, r.parts.json ? emitter_json : emitter_table, buf_writer_cb,
-		    &r.bw);
+		emitter_init(&r.em, r.parts.json ? emitter_json : emitter_table, write_cb, opaque, r.buf,
+		    STATS_BUF_SIZE);
 		report_print(&r);
-		buf_writer_flush(&r.bw);
 	}
 	report_drop(&r);
 }

@@ -2,9 +2,9 @@
  * Prints a report as JSON or as text; emitter.h describes the interface.
  * The JSON side keeps three facts: how many containers are open (depth), whether the innermost one
  * needs a comma before the next item, and whether a key has been written whose value is still to
- * come. The text side keeps only its level of indentation, in depth too. No lock and no allocation:
- * the state is in the caller's emitter_t. Callers are malloc_stats_print() (stats.c),
- * prof_recent.c and prof_log.c.
+ * come. The text side keeps only its level of indentation, in depth too. Invariant: the last byte
+ * of the buffer is free for the NUL. No lock and no allocation: the state is in the caller's
+ * emitter_t. Callers are malloc_stats_print() (stats.c), prof_recent.c and prof_log.c.
  */
 #include "util/emitter.h"
 
@@ -17,112 +17,119 @@ cassert(sizeof(size_t) == sizeof(uint64_t) && sizeof(ssize_t) == sizeof(int64_t)
 
 /* Bytes for the text of any value that is not a string, with the NUL. */
 #define EMITTER_VALUE_BUF 32
-/* Bytes, with the NUL, of the stack buffer for the pieces of JSON strings. */
-#define EMITTER_PIECE 256
-/* Bytes of the text that stands for one character, with the NUL. */
-#define EMITTER_ESCAPE_SIZE 8
 
 void
-emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque) {
-	assert(write != NULL);
+emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque, char *buf,
+    size_t size) {
+	assert(write != NULL && (buf == NULL || size >= 2));
 	em->mode = mode;
 	em->write = write;
 	em->opaque = opaque;
+	em->buf = buf != NULL ? buf : em->own;
+	em->size = buf != NULL ? size : sizeof(em->own);
+	em->used = 0;
 	em->depth = 0;
 	em->has_item = false;
 	em->has_key = false;
 }
 
+/* Passes on the text in the buffer, if there is any. */
+static void
+emitter_flush(emitter_t *em) {
+	assert(em->used < em->size);
+	em->buf[em->used] = '\0';
+	if (em->used > 0) {
+		em->used = 0;
+		em->write(em->opaque, em->buf);
+	}
+}
+
+static void
+emitter_put(emitter_t *em, const char *s, size_t n) {
+	while (n > 0) {
+		size_t len = min_zu(n, em->size - 1 - em->used);
+		memcpy(em->buf + em->used, s, len);
+		em->used += len;
+		s += len;
+		n -= len;
+		if (em->used == em->size - 1) {
+			emitter_flush(em);
+		}
+	}
+}
+
 static void
 emitter_puts(emitter_t *em, const char *s) {
-	em->write(em->opaque, s);
-}
-
-/* Writes a value that is not a string into buf as text. */
-static void
-value_text(char buf[EMITTER_VALUE_BUF], emitter_type_t type, const void *value) {
-	size_t n = EMITTER_VALUE_BUF;
-	switch (type) {
-	case emitter_type_bool:
-		fmt_snprintf(buf, n, "%s", *(const bool *)value ? "true" : "false");
-		return;
-	case emitter_type_unsigned:
-	case emitter_type_uint32: fmt_snprintf(buf, n, "%u", *(const unsigned *)value); return;
-	case emitter_type_uint64:
-	case emitter_type_size:
-		fmt_snprintf(buf, n, "%llu", (unsigned long long)*(const uint64_t *)value);
-		return;
-	case emitter_type_ssize:
-	case emitter_type_int64:
-		fmt_snprintf(buf, n, "%lld", (long long)*(const int64_t *)value);
-		return;
-	case emitter_type_string: break;
-	}
-	assert_not_reached();
-}
-
-/* A NULL string is printed as the empty string. */
-static const char *
-value_string(const void *value) {
-	const char *s = *(const char *const *)value;
-	return s != NULL ? s : "";
+	emitter_put(em, s, strlen(s));
 }
 
 /*
- * Writes the JSON text of the character at `at`, which is not the end, with a NUL. Returns the
- * number of bytes that it stands for. A byte that is not valid UTF-8 becomes U+FFFD.
+ * Writes the JSON text of the characters at s that need no escape, or of the one there, which is
+ * not the end. Returns the number of bytes that it stands for. A byte that is not valid UTF-8
+ * becomes U+FFFD.
  */
 static size_t
-json_escape(char out[EMITTER_ESCAPE_SIZE], const char *at) {
-	const unsigned char *p = (const unsigned char *)at;
+json_part(emitter_t *em, const char *s) {
 	/* pairs: a character, and what stands for it behind a backslash */
 	static const char short_escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-	for (const char *n = short_escapes; *n != '\0'; n += 2) {
-		if (*p == (unsigned char)n[0]) {
-			fmt_snprintf(out, 8, "\\%c", n[1]);
+	unsigned char c = (unsigned char)*s;
+	char text[8] = "\\ufffd";
+	size_t len = 0;
+	while (s[len] >= '_' && s[len] <= 'z') { /* most characters of keys */
+		len++;
+	}
+	for (const char *n = short_escapes; len == 0 && *n != '\0'; n += 2) {
+		if (*s == n[0]) {
+			emitter_put(em, (char[]){'\\', n[1]}, 2);
 			return 1;
 		}
 	}
-	if (*p < 0x20 || *p == 0x7f) {
-		fmt_snprintf(out, 8, "\\u%04x", (unsigned)*p);
-		return 1;
+	if (c < 0x20 || c == 0x7f) {
+		fmt_snprintf(text, sizeof(text), "\\u%04x", (unsigned)c);
+	} else if (len == 0) {
+		len = c < 0x80 ? 1 : fmt_utf8_len(s);
 	}
-	size_t len = *p < 0x80 ? 1 : fmt_utf8_len(at);
-	if (len == 0) {
-		fmt_snprintf(out, 8, "\\ufffd");
-		return 1;
+	emitter_put(em, len == 0 ? text : s, len == 0 ? 6 : len);
+	return len == 0 ? 1 : len;
+}
+
+/* Writes a string in quotes; NULL as an empty one. */
+static void
+put_string(emitter_t *em, const char *s) {
+	s = s == NULL ? "" : s;
+	emitter_puts(em, "\"");
+	while (*s != '\0' && emitter_is_json(em)) {
+		s += json_part(em, s);
 	}
-	memcpy(out, p, len);
-	out[len] = '\0';
-	return len;
+	emitter_puts(em, s); /* all of it in the table */
+	emitter_puts(em, "\"");
 }
 
 static void
-json_string(emitter_t *em, const char *s) {
-	char piece[EMITTER_PIECE];
-	size_t used = 0;
-	piece[used++] = '"';
-	while (*s != '\0') {
-		char out[EMITTER_ESCAPE_SIZE];
-		size_t len = 1;
-		if (*s >= '_' && *s <= 'z') {
-			out[0] = *s++; /* most characters of keys */
-		} else {
-			s += json_escape(out, s);
-			len = strlen(out);
-		}
-		/* Keep two bytes for the closing quote and the NUL. */
-		if (used + len > sizeof(piece) - 2) {
-			piece[used] = '\0';
-			emitter_puts(em, piece);
-			used = 0;
-		}
-		memcpy(piece + used, out, len);
-		used += len;
+put_value(emitter_t *em, emitter_type_t type, const void *value) {
+	char text[EMITTER_VALUE_BUF] = "";
+	size_t n = sizeof(text);
+	switch (type) {
+	case emitter_type_bool:
+		fmt_snprintf(text, n, "%s", *(const bool *)value ? "true" : "false");
+		break;
+	case emitter_type_unsigned:
+	case emitter_type_uint32:
+		fmt_snprintf(text, n, "%u", *(const unsigned *)value);
+		break;
+	case emitter_type_uint64:
+	case emitter_type_size:
+		fmt_snprintf(text, n, "%llu", (unsigned long long)*(const uint64_t *)value);
+		break;
+	case emitter_type_ssize:
+	case emitter_type_int64:
+		fmt_snprintf(text, n, "%lld", (long long)*(const int64_t *)value);
+		break;
+	case emitter_type_string:
+		put_string(em, *(const char *const *)value);
+		break;
 	}
-	piece[used++] = '"';
-	piece[used] = '\0';
-	emitter_puts(em, piece);
+	emitter_puts(em, text);
 }
 
 /*
@@ -165,7 +172,7 @@ emitter_json_key(emitter_t *em, const char *key) {
 	}
 	assert(!em->has_key);
 	json_item_begin(em);
-	json_string(em, key);
+	put_string(em, key);
 	emitter_puts(em, ":");
 	em->has_key = true;
 }
@@ -176,13 +183,7 @@ emitter_json_value(emitter_t *em, emitter_type_t type, const void *value) {
 		return;
 	}
 	json_item_begin(em);
-	if (type == emitter_type_string) {
-		json_string(em, value_string(value));
-		return;
-	}
-	char buf[EMITTER_VALUE_BUF];
-	value_text(buf, type, value);
-	emitter_puts(em, buf);
+	put_value(em, type, value);
 }
 
 void
@@ -241,40 +242,30 @@ void
 emitter_end(emitter_t *em) {
 	emitter_json_object_end(em);
 	assert(em->depth == 0);
+	emitter_flush(em);
 }
 
-static void
-table_indent(emitter_t *em) {
-	for (unsigned i = 0; i < em->depth; i++) {
-		emitter_puts(em, "  ");
-	}
-}
-
-static void
-table_value(emitter_t *em, emitter_type_t type, const void *value) {
-	if (type == emitter_type_string) {
-		emitter_puts(em, "\"");
-		emitter_puts(em, value_string(value));
-		emitter_puts(em, "\"");
+void
+emitter_table_printf(emitter_t *em, const char *f, ...) {
+	if (emitter_is_json(em)) {
 		return;
 	}
-	char buf[EMITTER_VALUE_BUF];
-	value_text(buf, type, value);
-	emitter_puts(em, buf);
+	char text[1024];
+	va_list ap;
+	va_start(ap, f);
+	fmt_vsnprintf(text, sizeof(text), f, ap);
+	va_end(ap);
+	emitter_puts(em, text);
 }
 
 static void
 table_line(emitter_t *em, const char *key, emitter_type_t type, const void *value,
     const char *note_key, emitter_type_t note_type, const void *note_value) {
-	table_indent(em);
-	emitter_puts(em, key);
-	emitter_puts(em, ": ");
-	table_value(em, type, value);
+	emitter_table_printf(em, "%*s%s: ", (int)(2 * em->depth), "", key);
+	put_value(em, type, value);
 	if (note_key != NULL) {
-		emitter_puts(em, " (");
-		emitter_puts(em, note_key);
-		emitter_puts(em, ": ");
-		table_value(em, note_type, note_value);
+		emitter_table_printf(em, " (%s: ", note_key);
+		put_value(em, note_type, note_value);
 		emitter_puts(em, ")");
 	}
 	emitter_puts(em, "\n");
@@ -309,9 +300,7 @@ emitter_dict_begin(emitter_t *em, const char *json_key, const char *table_header
 		emitter_json_object_kv_begin(em, json_key);
 		return;
 	}
-	table_indent(em);
-	emitter_puts(em, table_header);
-	emitter_puts(em, "\n");
+	emitter_table_printf(em, "%*s%s\n", (int)(2 * em->depth), "", table_header);
 	em->depth++;
 }
 
@@ -323,17 +312,4 @@ emitter_dict_end(emitter_t *em) {
 	}
 	assert(em->depth > 0);
 	em->depth--;
-}
-
-void
-emitter_table_printf(emitter_t *em, const char *f, ...) {
-	if (emitter_is_json(em)) {
-		return;
-	}
-	char text[1024];
-	va_list ap;
-	va_start(ap, f);
-	fmt_vsnprintf(text, sizeof(text), f, ap);
-	va_end(ap);
-	emitter_puts(em, text);
 }

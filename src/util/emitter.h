@@ -1,11 +1,11 @@
 /*
  * A report that is described once and printed as JSON or as text for people.
  * Functions named emitter_json_ do nothing in the table mode, those named emitter_table_ nothing in
- * the JSON mode; all others act in both. The text goes to a write callback in many small pieces,
- * so a buffer (util/buf_writer.h) should be behind it. In JSON, not in the table, a string is
- * escaped, and a byte that is not part of valid UTF-8 becomes U+FFFD. Keys and headers must not be
- * NULL. An emitter_t is used by one thread at a time and has no lock. Callers are stats.c,
- * prof_recent.c and prof_log.c.
+ * the JSON mode; all others act in both. The text is collected in a buffer and goes to a write
+ * callback when that is full, and at the end. In JSON, not in the table, a string is escaped, and a
+ * byte that is not part of valid UTF-8 becomes U+FFFD. Keys and headers must not be NULL. An
+ * emitter_t is used by one thread at a time and has no lock. Callers are stats.c, prof_recent.c and
+ * prof_log.c.
  */
 #ifndef UTIL_EMITTER_H
 #define UTIL_EMITTER_H
@@ -34,17 +34,29 @@ typedef enum {
 
 typedef void emitter_write_t(void *opaque, const char *s);
 
+/* Bytes of the emitter's own buffer, for callers that have none. */
+#define EMITTER_OWN_BYTES 256
+
 typedef struct {
 	emitter_mode_t mode;
 	emitter_write_t *write;
 	void *opaque;
+	char *buf;   /* of the caller, or `own` */
+	size_t size; /* bytes of buf, one of them for the NUL */
+	size_t used; /* bytes of text in buf that were not passed on yet; less than size */
 	unsigned depth; /* open objects and arrays (JSON) or open dicts (table) */
 	bool has_item; /* the innermost JSON container has an item: its next one begins with a comma */
 	bool has_key; /* a JSON key was written whose value is still to come */
+	char own[EMITTER_OWN_BYTES];
 } emitter_t;
 
-/* write gets NUL-terminated pieces, and opaque unchanged; it must not be NULL. */
-void emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque);
+/*
+ * write, which is not NULL, gets opaque unchanged and pieces that with their NUL fill the buffer; a
+ * piece may end within a UTF-8 character. buf has at least 2 bytes and stays valid as long as em is
+ * used; NULL: em has a small buffer of its own.
+ */
+void emitter_init(emitter_t *em, emitter_mode_t mode, emitter_write_t *write, void *opaque,
+    char *buf, size_t size);
 
 static inline bool
 emitter_is_json(const emitter_t *em) {
@@ -52,8 +64,8 @@ emitter_is_json(const emitter_t *em) {
 }
 
 /*
- * Begin and end the whole report: in JSON the outermost object, in the indented form with a newline
- * behind it; in the table mode they print nothing.
+ * Begin and end the whole report: in JSON the outermost object; in the table mode they print
+ * nothing. emitter_end() passes on what is in the buffer.
  */
 void emitter_begin(emitter_t *em);
 void emitter_end(emitter_t *em);

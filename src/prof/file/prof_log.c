@@ -237,7 +237,7 @@ write_piece(void *writer, const char *text) {
 static void
 write_log(uint64_t duration) {
 	emitter_t em;
-	emitter_init(&em, emitter_json, write_piece, &alog.writer);
+	emitter_init(&em, emitter_json, write_piece, &alog.writer, NULL, 0);
 	emitter_begin(&em);
 	emit_info(&em, duration);
 	emitter_json_array_kv_begin(&em, "threads");

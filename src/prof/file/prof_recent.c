@@ -300,7 +300,7 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	int err = recent_copy(&printed);
 	gate_exit(t);
 	if (err == 0) {
-		emitter_init(&em, emitter_json, write_cb, opaque);
+		emitter_init(&em, emitter_json, write_cb, opaque, NULL, 0);
 		emit_all(&em, &printed);
 		gate_enter(t);
 		recent_copy_free(&printed);
