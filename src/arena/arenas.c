@@ -105,7 +105,7 @@ arenas_made(unsigned ind) {
 /* Asks for huge pages for a new mapping. A refusal is no error: the pages are usable. */
 static void
 arenas_oversize_grown(void *addr, size_t size) {
-	pages_huge(addr, size);
+	pages_advise(addr, size, PAGES_HUGE);
 }
 
 /*

@@ -57,7 +57,7 @@ shut_try_put(edata_t *e) {
 static void
 shut_open(edata_t *e) {
 	assert(e->state == extent_state_shut);
-	if (pages_unmark_guard(e->addr, e->size) == 0) {
+	if (pages_protect(e->addr, e->size, PAGES_OPEN) == 0) {
 		e->state = extent_state_active;
 		/* Hot extents keep their element of the page map, so it must say active again. */
 		emap_set_boundary(e);
@@ -83,7 +83,7 @@ static int
 shut_pages(edata_t *e) {
 	piece_break(e->addr, e->size);
 	int err = pages_purge_forced(e->addr, e->size);
-	return err != 0 ? err : pages_mark_guard(e->addr, e->size);
+	return err != 0 ? err : pages_protect(e->addr, e->size, PAGES_CLOSED);
 }
 
 bool

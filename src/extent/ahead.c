@@ -52,7 +52,7 @@ ahead_populate_more(char *addr, size_t size) {
 	if (!ahead_is_on()) {
 		return 0;
 	}
-	if (pages_populate(addr, size) != 0) {
+	if (pages_advise(addr, size, PAGES_POPULATE) != 0) {
 		atomic_fetch_add_zu(&ahead.nfailures, 1, MO_RELAXED);
 		return 0;
 	}

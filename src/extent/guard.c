@@ -49,7 +49,7 @@ guard_shut(const edata_t *e, char *page) {
 	if (!e->is_zeroed) {
 		pages_purge_forced(page, PAGE);
 	}
-	pages_mark_guard(page, PAGE);
+	pages_protect(page, PAGE, PAGES_CLOSED);
 }
 
 void
@@ -76,7 +76,7 @@ guard_on(edata_t *e, size_t bytes) {
 static size_t
 guard_opened(char *page) {
 	assert(emap_elem(page) == 0);
-	if (pages_unmark_guard(page, PAGE) == 0) {
+	if (pages_protect(page, PAGE, PAGES_OPEN) == 0) {
 		return PAGE;
 	}
 	pages_unmap_in_time(page, PAGE);

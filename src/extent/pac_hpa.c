@@ -55,8 +55,8 @@ slab_put(void *ctx, void *home, bool is_marked) {
 	e->state = extent_state_active;
 	emap_set_boundary(e);
 	if (is_marked) {
-		err = hpa_sys() == hpa_sys_always ? pages_huge(e->addr, e->size)
-		    : pages_nohuge(e->addr, e->size);
+		err = pages_advise(e->addr, e->size, hpa_sys() == hpa_sys_always ? PAGES_HUGE
+		    : PAGES_NO_HUGE);
 	}
 	if (unlikely(err != 0)) {
 		extent_set_moved(e, true);

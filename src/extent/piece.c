@@ -152,7 +152,7 @@ piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 		piece_pause();
 		return NULL;
 	}
-	int err = pages_huge(e->addr, PIECE_SIZE);
+	int err = pages_advise(e->addr, PIECE_SIZE, PAGES_HUGE);
 	if (err != 0) {
 		ecache_put(src, retained, e);
 		if (err == ENOMEM || err == EAGAIN) {
@@ -312,7 +312,7 @@ piece_break(const char *addr, size_t size) {
 		}
 		/* Adjacent pieces lose the mark by one call. */
 		if (first != 0 && (!was_huge || at + PIECE_SIZE >= to)) {
-			pages_nohuge((void *)first, (was_huge ? at + PIECE_SIZE : at) - first);
+			pages_advise((void *)first, (was_huge ? at + PIECE_SIZE : at) - first, PAGES_NO_HUGE);
 			first = 0;
 		}
 	}

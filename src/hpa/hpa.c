@@ -246,7 +246,7 @@ hpa_begin_huge(hpa_t *h, hslab_t *s) {
 	}
 	uint64_t now = nstime_monotonic_coarse_ns();
 	if (!hpa_is_paused(h, now)) {
-		int err = pages_huge(s->addr, HSLAB_SIZE);
+		int err = pages_advise(s->addr, HSLAB_SIZE, PAGES_HUGE);
 		s->is_marked = true; /* even a refusal may leave a mark */
 		s->is_huge = err == 0;
 		hpa_note_huge(h, err, now);
@@ -417,7 +417,7 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
 	mutex_unlock(&h->mtx);
 	if (was.is_huge) {
 		s->is_marked = true;
-		pages_nohuge(was.addr, HSLAB_SIZE);
+		pages_advise(was.addr, HSLAB_SIZE, PAGES_NO_HUGE);
 		hpa_count_one(&h->ndehugifies);
 	}
 	for (unsigned first = 0; err == 0 && (len = hslab_dirty_run(&was, &first)) != 0; first += len) {
@@ -439,10 +439,10 @@ hpa_purge_slab(hpa_t *h, hslab_t *s) {
  */
 static void
 hpa_hugify(hpa_t *h, hslab_t *s, uint64_t now, bool may_collapse) {
-	int err = pages_huge(s->addr, HSLAB_SIZE);
+	int err = pages_advise(s->addr, HSLAB_SIZE, PAGES_HUGE);
 	bool is_huge = err == 0;
 	if (is_huge && may_collapse) {
-		err = pages_collapse(s->addr, HSLAB_SIZE);
+		err = pages_advise(s->addr, HSLAB_SIZE, PAGES_COLLAPSE);
 		/* Before Linux 6.1 there is only the request for later. */
 		err = err == EINVAL ? 0 : err;
 	}

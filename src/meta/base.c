@@ -52,7 +52,7 @@ static base_block_t *
 base_block_map_huge(size_t bytes) {
 	bool commit = true;
 	base_block_t *block = pages_map(NULL, bytes, HUGEPAGE, &commit);
-	if (block != NULL && pages_huge(block, bytes) != 0) {
+	if (block != NULL && pages_advise(block, bytes, PAGES_HUGE) != 0) {
 		pages_unmap(block, bytes);
 		return NULL;
 	}

@@ -57,7 +57,7 @@ emap_window_make(void) {
 	const size_t bytes = EMAP_WINDOW_ENTRIES * sizeof(uint64_t);
 	bool commit = false;
 	void *elems = pages_map(NULL, bytes, PAGE, &commit);
-	if (elems == NULL || pages_mark_readable(elems, bytes) != 0) {
+	if (elems == NULL || pages_protect(elems, bytes, PAGES_READABLE) != 0) {
 		if (elems != NULL) {
 			pages_unmap_in_time(elems, bytes);
 		}
@@ -95,10 +95,10 @@ emap_window_open(size_t ind) {
 		return 0;
 	}
 	void *leaf = emap_window.elems + ind * EMAP_LEAF_ENTRIES;
-	int err = pages_unmark_guard(leaf, bytes);
+	int err = pages_protect(leaf, bytes, PAGES_OPEN);
 	if (err == 0) {
 		if (pages_system_thp_mode() == thp_mode_always) {
-			(void)pages_nohuge(leaf, bytes);
+			(void)pages_advise(leaf, bytes, PAGES_NO_HUGE);
 		}
 		atomic_fetch_or_u32(&emap.writable, bit, MO_RELEASE);
 	}

@@ -256,7 +256,7 @@ parts_populate(const image_root_t *root, char *box, size_t bytes) {
 		const image_part_t *p = &root->parts[i];
 		size_t used = PAGE_CEILING(__atomic_load_n(&p->used, MO_RELAXED));
 		if (p->offset < bytes && used <= bytes - p->offset) {
-			(void)pages_populate(box + p->offset, used);
+			(void)pages_advise(box + p->offset, used, PAGES_POPULATE);
 		}
 	}
 }
@@ -351,7 +351,7 @@ static void
 own_try_watch(void) {
 	bool commit = true;
 	uint64_t *page = region.own == NULL ? pages_map(NULL, PAGE, PAGE, &commit) : NULL;
-	if (page != NULL && pages_wipe_in_child(page, PAGE) == 0) {
+	if (page != NULL && pages_advise(page, PAGE, PAGES_WIPE_IN_CHILD) == 0) {
 		region.own = page;
 	} else if (page != NULL) {
 		pages_unmap(page, PAGE);

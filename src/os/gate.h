@@ -251,7 +251,7 @@ bool gate_is_lost(void);
  * before anything that the gate protects is used. So is leave() alone in the child of fork() if the
  * handler of another library enters there before our own handler runs; and copy() in its parent
  * when the thread that forks leaves the closed gate. own: a word, not 0, in a page that reads as
- * zero in a child (pages_wipe_in_child()). copy() makes or renews a private copy of the shared
+ * zero in a child (PAGES_WIPE_IN_CHILD). copy() makes or renews a private copy of the shared
  * memory, leave() puts it in place of that. gate_watch() and gate_unwatch() are called by one
  * thread at a time, or by the child; the gate may be open. Memory is shared only while children are
  * looked for. Not found is a child of a signal handler that interrupted its thread inside, or in a

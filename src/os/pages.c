@@ -20,33 +20,11 @@
 #include "util/atomic.h"
 #include "util/fmt.h"
 
-#ifndef MADV_FREE
-#define MADV_FREE 8
-#endif
-#ifndef MADV_HUGEPAGE
-#define MADV_HUGEPAGE 14
-#endif
-#ifndef MADV_NOHUGEPAGE
-#define MADV_NOHUGEPAGE 15
-#endif
-#ifndef PR_GET_THP_DISABLE
-#define PR_GET_THP_DISABLE 42
-#endif
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-#ifndef MREMAP_DONTUNMAP
-#define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
-#endif
-#ifndef MADV_COLD
-#define MADV_COLD 20 /* Linux 5.4 */
-#endif
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
+/*
+ * The kernel's numbers, because headers may be older: advices (MADV_*; more are in pages.h), a
+ * question for prctl(2), and a flag of mremap(2) from Linux 5.7 on.
+ */
+enum { ADVICE_FREE = 8, ADVICE_COLD = 20, THP_DISABLE_ASK = 42, MOVE_DONTUNMAP = 4 };
 
 /*
  * EARLY_DATA: every start of a program sets them, and that page is already present then. The first
@@ -105,11 +83,6 @@ os_mmap(void *addr, size_t size, bool commit, int more_flags) {
 static int
 os_munmap(void *addr, size_t size) {
 	return ERROR_OF(os_hooks->munmap(addr, size));
-}
-
-static int
-os_mprotect(void *addr, size_t size, int prot) {
-	return ERROR_OF(os_hooks->mprotect(addr, size, prot));
 }
 
 static int
@@ -370,8 +343,8 @@ pages_map_file(int fd, size_t size) {
  */
 static int
 try_move_and_stay(char *from, size_t size, int flags, void *to, void **at) {
-	int err = os_madvise(from + size - PAGE, PAGE, MADV_COLD);
-	return err == EINVAL ? err : try_move(from, size, size, flags | MREMAP_DONTUNMAP, to, at);
+	int err = os_madvise(from + size - PAGE, PAGE, ADVICE_COLD);
+	return err == EINVAL ? err : try_move(from, size, size, flags | MOVE_DONTUNMAP, to, at);
 }
 
 int
@@ -398,6 +371,14 @@ pages_unmap(void *addr, size_t size) {
 	return os_munmap(addr, size);
 }
 
+int
+pages_protect(void *addr, size_t size, pages_access_t access) {
+	static_assert(PAGES_CLOSED == PROT_NONE && PAGES_READABLE == PROT_READ
+	    && PAGES_OPEN == (PROT_READ | PROT_WRITE), "the kernel's values");
+	assert(is_range(addr, size));
+	return ERROR_OF(os_hooks->mprotect(addr, size, (int)access));
+}
+
 bool
 pages_can_decommit(void) {
 	return (pages.map_flags & MAP_NORESERVE) == 0;
@@ -409,7 +390,7 @@ pages_commit(void *addr, size_t size) {
 	if (!pages_can_decommit()) {
 		return EAGAIN;
 	}
-	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
+	return pages_protect(addr, size, PAGES_OPEN);
 }
 
 int
@@ -426,24 +407,6 @@ pages_decommit(void *addr, size_t size) {
 	return 0;
 }
 
-int
-pages_mark_guard(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_mprotect(addr, size, PROT_NONE);
-}
-
-int
-pages_unmark_guard(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_mprotect(addr, size, PROT_READ | PROT_WRITE);
-}
-
-int
-pages_mark_readable(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_mprotect(addr, size, PROT_READ);
-}
-
 bool
 pages_can_purge_lazy(void) {
 	return atomic_load_u8(&pages.purge_lazy, MO_RELAXED) != FACT_NO;
@@ -455,7 +418,7 @@ pages_purge_lazy(void *addr, size_t size) {
 	if (!pages_can_purge_lazy()) {
 		return ENOTSUP;
 	}
-	int err = os_madvise(addr, size, MADV_FREE);
+	int err = os_madvise(addr, size, ADVICE_FREE);
 	if (err == EINVAL) {
 		/* Linux before 4.5 has no MADV_FREE. */
 		atomic_store_u8(&pages.purge_lazy, FACT_NO, MO_RELAXED);
@@ -537,33 +500,9 @@ pages_purge_forced_many(const struct iovec *ranges, unsigned n) {
 }
 
 int
-pages_huge(void *addr, size_t size) {
+pages_advise(void *addr, size_t size, pages_advice_t advice) {
 	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_HUGEPAGE);
-}
-
-int
-pages_nohuge(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_NOHUGEPAGE);
-}
-
-int
-pages_populate(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_POPULATE_WRITE);
-}
-
-int
-pages_wipe_in_child(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_WIPEONFORK);
-}
-
-int
-pages_collapse(void *addr, size_t size) {
-	assert(is_range(addr, size));
-	return os_madvise(addr, size, MADV_COLLAPSE);
+	return os_madvise(addr, size, (int)advice);
 }
 
 static thp_mode_t
@@ -609,7 +548,7 @@ pages_huge_size(void) {
 bool
 pages_has_thp(void) {
 	int saved = errno;
-	int is_disabled = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
+	int is_disabled = prctl(THP_DISABLE_ASK, 0, 0, 0, 0);
 	errno = saved;
 	return is_disabled <= 0; /* -1: a kernel that does not know the question */
 }
@@ -623,9 +562,9 @@ pages_set_thp_state(void *addr, size_t size) {
 		return;
 	}
 	if (opt_thp == thp_mode_always && system == thp_mode_default) {
-		pages_huge(addr, size);
+		pages_advise(addr, size, PAGES_HUGE);
 	} else if (opt_thp == thp_mode_never) {
-		pages_nohuge(addr, size);
+		pages_advise(addr, size, PAGES_NO_HUGE);
 	}
 }
 

@@ -128,11 +128,9 @@ size_t pages_left(void);
  */
 int pages_commit(void *addr, size_t size);
 int pages_decommit(void *addr, size_t size);
-/* Guard pages: no access, contents kept; pages_unmark_guard() makes them readable and writable. */
-int pages_mark_guard(void *addr, size_t size);
-int pages_unmark_guard(void *addr, size_t size);
-/* Makes a range readable only; pages_unmark_guard() makes it writable. */
-int pages_mark_readable(void *addr, size_t size);
+/* What may be done with pages whose contents stay: nothing (guard pages), read, read and write. */
+typedef enum { PAGES_CLOSED = 0, PAGES_READABLE = 1, PAGES_OPEN = 3 } pages_access_t;
+int pages_protect(void *addr, size_t size, pages_access_t access);
 /* MADV_FREE: the kernel may take pages later; their contents are undefined. ENOTSUP: not done. */
 int pages_purge_lazy(void *addr, size_t size);
 /* MADV_DONTNEED: gives the pages up at once; they read as zero afterwards. ENOTSUP: not done. */
@@ -154,21 +152,27 @@ bool pages_can_purge_lazy(void);
 bool pages_can_purge_forced(void);
 /* Whether pages_commit() and pages_decommit() have an effect. */
 bool pages_can_decommit(void);
-/* Advise the kernel to use, or not to use, huge pages for the range. */
-int pages_huge(void *addr, size_t size);
-int pages_nohuge(void *addr, size_t size);
 /*
- * Makes the pages present and writable, as if each were written; what they contain stays. The
- * kernel may refuse that (EINVAL before Linux 5.14), or stop in the middle.
+ * What pages_advise() tells the kernel, by the kernel's numbers. The kernel returns EINVAL for an
+ * advice that it does not know yet.
  */
-int pages_populate(void *addr, size_t size);
-/* Private pages read as zero in each child that has a copy of them. EINVAL before Linux 4.14. */
-int pages_wipe_in_child(void *addr, size_t size);
-/*
- * Copies the pages into huge ones now, which takes some 100 us for 2 MiB. EINVAL before Linux 6.1;
- * EAGAIN or ENOMEM: there is no huge page at present.
- */
-int pages_collapse(void *addr, size_t size);
+typedef enum {
+	PAGES_HUGE = 14,    /* use huge pages for the range */
+	PAGES_NO_HUGE = 15, /* do not */
+	/* private pages read as zero in each child that has a copy of them (Linux 4.14) */
+	PAGES_WIPE_IN_CHILD = 18,
+	/*
+	 * make the pages present and writable, as if each were written; what they contain stays. The
+	 * kernel may stop in the middle. (5.14)
+	 */
+	PAGES_POPULATE = 23,
+	/*
+	 * copy the pages into huge ones now, which takes some 100 us for 2 MiB; EAGAIN or ENOMEM: there
+	 * is no huge page at present (6.1)
+	 */
+	PAGES_COLLAPSE = 25
+} pages_advice_t;
+int pages_advise(void *addr, size_t size, pages_advice_t advice);
 /* Advises the kernel as opt_thp says, where that changes what the system's setting gives. */
 void pages_set_thp_state(void *addr, size_t size);
 /* Reads the system's setting of huge pages; pages_boot() calls it. */

@@ -280,7 +280,7 @@ large_free(shelter_slab_t *s) {
 	}
 	if (s->e.size <= LARGE_KEPT_MAX) {
 		(void)pages_purge_forced(s->e.addr, s->e.size);
-		(void)pages_mark_guard(s->e.addr, s->e.size);
+		(void)pages_protect(s->e.addr, s->e.size, PAGES_CLOSED);
 		uint32_t i = atomic_fetch_add_u32(&shelter.n_freed, 1, MO_RELAXED) % LARGE_KEPT;
 		s = atomic_exchange_p(&shelter.kept[i], s, MO_ACQ_REL);
 	}

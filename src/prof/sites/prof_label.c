@@ -66,7 +66,7 @@ labels_make(void) {
 	if (made == NULL) {
 		return NULL;
 	}
-	(void)pages_nohuge(made, bytes); /* most of it is never used */
+	(void)pages_advise(made, bytes, PAGES_NO_HUGE); /* most of it is never used */
 	atomic_store_u32(&made->used, sizeof(uint32_t), MO_RELAXED);
 	if (!__atomic_compare_exchange_n(&labels, &other, made, false, MO_ACQ_REL, MO_ACQUIRE)) {
 		pages_unmap_in_time(made, bytes);

@@ -76,7 +76,7 @@ chunk_populate(prof_chunk_t *c) {
 	size_t bytes = c->ready < POPULATE_MAX ? c->ready : POPULATE_MAX;
 	bytes = min_zu(bytes, CHUNK_BYTES - c->ready);
 	assert(bytes > 0 && bytes % PAGE == 0);
-	pages_populate((char *)c + c->ready, bytes);
+	pages_advise((char *)c + c->ready, bytes, PAGES_POPULATE);
 	c->ready += bytes;
 }
 
@@ -97,7 +97,7 @@ chunk_new(prof_chunks_t *chunks) {
 	} else {
 		chunks->last->next = c;
 		if (pages_huge_size() == CHUNK_BYTES) {
-			pages_huge(c, CHUNK_BYTES);
+			pages_advise(c, CHUNK_BYTES, PAGES_HUGE);
 		}
 	}
 	chunks->last = c;
