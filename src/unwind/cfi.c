@@ -130,26 +130,13 @@ struct cie {
 	struct cursor program;      /* the initial instructions */
 };
 
-/* The rules that are in force at one address. */
-struct state {
-	uint64_t cfa_reg;       /* DWARF's number of the register from which the CFA is computed */
-	int64_t cfa_off;        /* bytes */
-	bool is_cfa_deref;      /* CFA = *(register + cfa_off) */
-	/* the CFA is an expression other than fp + off and *(fp + off), left to cfi_eval() */
-	bool is_cfa_expression;
-	struct cursor cfa_expr; /* that expression, if is_cfa_expression */
-	struct cfi_rule_s fp;   /* where the caller's frame pointer is */
-	struct cfi_rule_s ra;   /* where the return address is */
-	bool is_ra_signed; /* aarch64: the return address is signed */
-};
-
 /* The execution of a CFI program. */
 struct machine {
 	const struct cie *cie;
-	struct state now; /* the rules at loc */
+	struct cfi_row_s now; /* the rules at loc; its kind is that of a frame of no signal */
 	/* the rules after the CIE's program; DW_CFA_restore returns to these */
-	struct state initial;
-	struct state saved[REMEMBER_DEPTH]; /* by DW_CFA_remember_state */
+	struct cfi_row_s initial;
+	struct cfi_row_s saved[REMEMBER_DEPTH]; /* by DW_CFA_remember_state */
 	unsigned n_saved; /* elements of saved in use */
 	uintptr_t loc;    /* address that the rules in `now` apply from */
 	uintptr_t target; /* run() stops when loc is above this address */
@@ -265,26 +252,20 @@ table_word(const unsigned char *p) {
 	return v;
 }
 
-/*
- * Finds in count pairs {start, record}, sorted by start, each a distance in bytes from base, the
- * last one whose start is at or below pc. Returns the address of its record, or NULL.
- */
-static const unsigned char *
-search_table(const unsigned char *table, uint64_t count, uintptr_t base, uintptr_t pc) {
+const unsigned char *
+cfi_search(const void *table, uint64_t count, uintptr_t base, uintptr_t pc) {
+	const unsigned char *pairs = table;
 	uint64_t lo = 0, hi = count;
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
-		if (base + (uintptr_t)(intptr_t)table_word(table + mid * 8) <= pc) {
+		if (base + (uintptr_t)(intptr_t)table_word(pairs + mid * 8) <= pc) {
 			lo = mid + 1;
 		} else {
 			hi = mid;
 		}
 	}
 	assert(lo == hi && lo <= count);
-	if (lo == 0) {
-		return NULL;
-	}
-	return (const unsigned char *)base + table_word(table + (lo - 1) * 8 + 4);
+	return lo == 0 ? NULL : pairs + (lo - 1) * 8;
 }
 
 /*
@@ -305,7 +286,8 @@ find_fde(const void *eh_frame_hdr, uintptr_t pc) {
 	struct cursor c = {hdr + 4, hdr + CFI_HDR_BYTES, false};
 	read_format(&c, hdr[1]);
 	uint64_t count = read_format(&c, hdr[2]);
-	return c.is_bad ? NULL : search_table(c.p, count, (uintptr_t)hdr, pc);
+	const unsigned char *pair = c.is_bad ? NULL : cfi_search(c.p, count, (uintptr_t)hdr, pc);
+	return pair == NULL ? NULL : hdr + table_word(pair + 4);
 }
 
 /*
@@ -454,12 +436,16 @@ read_fp_expression(struct cursor *c, int64_t *off, bool *is_deref) {
 	return !e.is_bad;
 }
 
+/* The kind of a CFA that is a register, by DWARF's number, plus an offset. */
+static cfi_cfa_t
+kind_of_register(uint64_t reg) {
+	return reg == REG_FP ? cfi_cfa_fp : reg == REG_SP ? cfi_cfa_sp : cfi_cfa_bad;
+}
+
 static void
 def_cfa(struct machine *m, uint64_t reg, int64_t off) {
-	m->now.cfa_reg = reg;
+	m->now.cfa = kind_of_register(reg);
 	m->now.cfa_off = off;
-	m->now.is_cfa_deref = false;
-	m->now.is_cfa_expression = false;
 }
 
 /*
@@ -467,25 +453,26 @@ def_cfa(struct machine *m, uint64_t reg, int64_t off) {
  * offset there is none to change: the program is malformed.
  */
 static void
-change_cfa(struct machine *m, uint64_t reg, int64_t off) {
-	m->is_bad |= m->now.is_cfa_deref || m->now.is_cfa_expression;
-	m->now.cfa_reg = reg;
+change_cfa(struct machine *m, cfi_cfa_t kind, int64_t off) {
+	m->is_bad |= m->now.cfa == cfi_cfa_deref_fp || m->now.cfa == cfi_cfa_expression;
+	m->now.cfa = kind;
 	m->now.cfa_off = off;
 }
 
-/* Defines the CFA by the expression at c: as register and offset if read_fp_expression() can. */
+/*
+ * Defines the CFA by the expression at c: by the frame pointer if read_fp_expression() can, else it
+ * is left to cfi_eval().
+ */
 static void
 def_cfa_expression(struct machine *m, struct cursor *c) {
-	int64_t off = 0;
 	bool is_deref;
 	struct cursor e = *c;
 	read_uleb(&e); /* the expression's length */
-	bool is_fp = read_fp_expression(c, &off, &is_deref);
-	def_cfa(m, REG_FP, off);
-	m->now.is_cfa_deref = is_deref;
-	m->now.is_cfa_expression = !is_fp;
-	m->now.cfa_expr = e;
-	m->now.cfa_expr.end = c->p;
+	m->now.cfa_off = 0;
+	bool is_fp = read_fp_expression(c, &m->now.cfa_off, &is_deref);
+	m->now.cfa = !is_fp ? cfi_cfa_expression : is_deref ? cfi_cfa_deref_fp : cfi_cfa_fp;
+	m->now.expr = e.p;
+	m->now.expr_len = (size_t)(c->p - e.p);
 }
 
 static void
@@ -549,13 +536,13 @@ run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
 		def_cfa(m, reg, scaled(m, (uint64_t)read_sleb(c)));
 		return true;
 	case CFA_DEF_CFA_REGISTER:
-		change_cfa(m, read_uleb(c), m->now.cfa_off);
+		change_cfa(m, kind_of_register(read_uleb(c)), m->now.cfa_off);
 		return true;
 	case CFA_DEF_CFA_OFFSET:
-		change_cfa(m, m->now.cfa_reg, (int64_t)read_uleb(c));
+		change_cfa(m, m->now.cfa, (int64_t)read_uleb(c));
 		return true;
 	case CFA_DEF_CFA_OFFSET_SF:
-		change_cfa(m, m->now.cfa_reg, scaled(m, (uint64_t)read_sleb(c)));
+		change_cfa(m, m->now.cfa, scaled(m, (uint64_t)read_sleb(c)));
 		return true;
 	case CFA_DEF_CFA_EXPRESSION:
 		def_cfa_expression(m, c);
@@ -678,33 +665,6 @@ run(struct machine *m, struct cursor c) {
 	return 0;
 }
 
-/*
- * Makes the row of the rules s. 0, or ENOTSUP: the frame has a caller, but its CFA is not
- * supported. (Without a caller the row is of use without a CFA.)
- */
-static int
-row_of_state(const struct cie *cie, const struct state *s, struct cfi_row_s *row) {
-	row->cfa_off = s->cfa_off;
-	row->fp = s->fp;
-	row->ra = s->ra;
-	row->is_ra_signed = s->is_ra_signed;
-	if (cie->is_signal) {
-		row->cfa = cfi_cfa_signal;
-	} else if (s->is_cfa_expression) {
-		row->cfa = cfi_cfa_expression;
-		row->expr = s->cfa_expr.p;
-		row->expr_len = (size_t)(s->cfa_expr.end - s->cfa_expr.p);
-	} else if (s->cfa_reg == REG_FP) {
-		row->cfa = s->is_cfa_deref ? cfi_cfa_deref_fp : cfi_cfa_fp;
-	} else {
-		row->cfa = s->cfa_reg == REG_SP ? cfi_cfa_sp : cfi_cfa_bad;
-	}
-	bool is_end = row->ra.kind == cfi_reg_undefined;
-	/* Rules that a walk cannot follow are cfi_reg_bad; there is no kind beyond it. */
-	assert(row->fp.kind <= cfi_reg_bad && row->ra.kind <= cfi_reg_bad);
-	return row->cfa == cfi_cfa_bad && !is_end ? ENOTSUP : 0;
-}
-
 int
 cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	struct cursor c = open_record(fde);
@@ -734,7 +694,13 @@ cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row) {
 	if (err == 0) {
 		err = run(&m, c);
 	}
-	return err != 0 ? err : row_of_state(&cie, &m.now, row);
+	*row = m.now;
+	row->cfa = cie.is_signal ? cfi_cfa_signal : row->cfa;
+	/* Rules that a walk cannot follow are cfi_reg_bad; there is no kind beyond it. */
+	assert(row->fp.kind <= cfi_reg_bad && row->ra.kind <= cfi_reg_bad);
+	/* Without a caller the row is of use without a CFA. */
+	bool is_lost = row->cfa == cfi_cfa_bad && row->ra.kind != cfi_reg_undefined;
+	return err != 0 ? err : is_lost ? ENOTSUP : 0;
 }
 
 /*

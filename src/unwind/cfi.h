@@ -81,6 +81,13 @@ int cfi_find_row(const void *eh_frame_hdr, uintptr_t pc, struct cfi_row_s *row);
  */
 int cfi_row_of_fde(const unsigned char *fde, uintptr_t pc, struct cfi_row_s *row);
 
+/*
+ * Finds in `count` pairs {start, record}, sorted by start, each a distance in bytes from base (an
+ * int32_t, not aligned), the last one whose start is at or below pc. Returns the address of the
+ * pair, or NULL.
+ */
+const unsigned char *cfi_search(const void *table, uint64_t count, uintptr_t base, uintptr_t pc);
+
 /* What cfi_read_record() found. */
 typedef enum {
 	cfi_record_bad, /* no record, or none of a supported form */

@@ -34,11 +34,12 @@
 /* Only a CIE whose length is below this (bytes) is taken for the first one of an .eh_frame. */
 #define CIE_BYTES_MAX 256u
 
-/* A function and its FDE, as distances in bytes from the start of the object. */
+/* A function and its FDE, as distances in bytes from the start of the object, for cfi_search(). */
 struct function_s {
-	uint32_t start;
-	uint32_t fde;
+	int32_t start;
+	int32_t fde;
 };
+cassert(sizeof(struct function_s) == 8);
 
 /* One object without .eh_frame_hdr that was seen. */
 struct entry_s {
@@ -103,8 +104,8 @@ read_records(struct search_s *s, const unsigned char *begin) {
 	    && (s->to == NULL || s->n < s->room)) {
 		if (kind == cfi_record_fde && size > 0 && is_code(s->module, start, size)) {
 			if (s->to != NULL) {
-				s->to[s->n] = (struct function_s){(uint32_t)(start - base),
-				    (uint32_t)((uintptr_t)record - base)};
+				s->to[s->n] = (struct function_s){(int32_t)(start - base),
+				    (int32_t)((uintptr_t)record - base)};
 			}
 			s->n++;
 		}
@@ -206,11 +207,11 @@ functions_sort(struct function_s *v, size_t n) {
 	}
 }
 
-/* Makes the table of an entry: none without an .eh_frame, above 4 GiB or without memory. */
+/* Makes the table of an entry: none without an .eh_frame, above 2 GiB or without memory. */
 static void
 entry_scan(struct entry_s *e, const struct sys_module_s *m) {
 	struct search_s s = {.module = m};
-	const unsigned char *frames = m->end - m->start > UINT32_MAX ? NULL : find_frames(&s);
+	const unsigned char *frames = m->end - m->start > INT32_MAX ? NULL : find_frames(&s);
 	if (frames == NULL) {
 		return;
 	}
@@ -334,25 +335,14 @@ is_fde_of(const struct entry_s *e, const struct function_s *f) {
 	return is_record(e, fde) && word_at(fde + 4) <= (size_t)(fde + 4 - e->frames)
 	    && is_record(e, fde + 4 - word_at(fde + 4))
 	    && cfi_read_record(e->frames, &p, e->frames_end, &start, &size) == cfi_record_fde
-	    && start == e->start + f->start;
+	    && start == e->start + (uintptr_t)f->start;
 }
 
 const unsigned char *
 frame_scan_find(uintptr_t pc) {
 	const struct entry_s *e = entry_find(pc);
-	if (e == NULL || e->n == 0) {
-		return NULL;
-	}
-	uint32_t lo = 0, hi = e->n;
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-		if (e->start + e->functions[mid].start <= pc) {
-			lo = mid + 1;
-		} else {
-			hi = mid;
-		}
-	}
-	const struct function_s *f = lo == 0 ? NULL : &e->functions[lo - 1];
+	const struct function_s *f = e == NULL ? NULL
+	    : (const void *)cfi_search(e->functions, e->n, e->start, pc);
 	return f != NULL && is_fde_of(e, f) ? (const unsigned char *)e->start + f->fde : NULL;
 }
 

@@ -301,7 +301,7 @@ static bool
 step_by_expression(struct walk_s *w, struct cfi_row_s r) {
 	uintptr_t cfa;
 	unsigned n_moves = w->n_moves;
-	if (r.cfa != cfi_cfa_expression || !eval_cfa(w, &r, &cfa)) {
+	if (!eval_cfa(w, &r, &cfa)) {
 		return false;
 	}
 	r.cfa = cfi_cfa_sp; /* only the other rules are packed */
@@ -313,57 +313,11 @@ step_by_expression(struct walk_s *w, struct cfi_row_s r) {
 	return is_done;
 }
 
-/* A step where there is a row that cannot be packed. */
+/* A step by a row; r is the same one, not packed, for ROW_UNKNOWN. The result of unwind_step(). */
 static unsigned
-step_unpacked(struct walk_s *w) {
-	struct cfi_row_s r;
-	if (!unwind_row_try_read(w->pc, &r) || r.cfa != cfi_cfa_expression) {
-		return 1 + unwind_stop_no_row;
-	}
-	w->is_slow = true;
-	return step_by_expression(w, r) ? 0 : 1 + unwind_stop_bad_frame;
-}
-
-unsigned
-unwind_step(struct walk_s *w) {
+step_by(struct walk_s *w, row_t row, const struct cfi_row_s *r) {
+	unwind_stop_t why = unwind_stop_bad_frame;
 	bool is_done;
-	w->ra_at = NOT_READ;
-	w->fp_at = 0;
-	if (w->pc == 0) {
-		return 1 + unwind_stop_end;
-	}
-	row_t row = unwind_row_find(w->pc);
-	switch (ROW_KIND(row)) {
-	case ROW_END:
-		w->is_at_end = true;
-		return 1 + unwind_stop_end;
-	case ROW_MISSING:
-	case ROW_NO_FDE:
-		is_done = is_sigreturn(w->pc) ? step_signal(w) : step_guess(w);
-		return is_done ? 0 : 1 + unwind_stop_no_module;
-	case ROW_UNKNOWN:
-		return step_unpacked(w);
-	case ROW_SIGNAL:
-		return step_signal(w) ? 0 : 1 + unwind_stop_bad_frame;
-	default:
-		if (step_by_row(w, row)) {
-			return 0;
-		}
-		return 1 + (w->fp == FP_IS_LOST ? unwind_stop_no_row : unwind_stop_bad_frame);
-	}
-}
-
-/* ---- before an unwinder that checks nothing ---- */
-
-/* A step by an FDE that was registered with the unwinder. */
-static unsigned
-step_by_fde(struct walk_s *w, const unsigned char *fde) {
-	struct cfi_row_s r;
-	bool is_done = false;
-	if (cfi_row_of_fde(fde, w->pc - 1, &r) != 0) {
-		return 1 + unwind_stop_no_row;
-	}
-	row_t row = unwind_row_pack(&r);
 	switch (ROW_KIND(row)) {
 	case ROW_END:
 		w->is_at_end = true;
@@ -372,36 +326,64 @@ step_by_fde(struct walk_s *w, const unsigned char *fde) {
 		is_done = step_signal(w);
 		break;
 	case ROW_UNKNOWN:
-		is_done = step_by_expression(w, r);
+		if (r->cfa != cfi_cfa_expression) {
+			return 1 + unwind_stop_no_row;
+		}
+		w->is_slow = true;
+		is_done = step_by_expression(w, *r);
 		break;
 	default:
+		why = w->fp == FP_IS_LOST ? unwind_stop_no_row : why;
 		is_done = step_by_row(w, row);
 		break;
 	}
-	return is_done ? 0 : 1 + unwind_stop_bad_frame;
+	return is_done ? 0 : 1 + why;
 }
 
-/*
- * Whether the unwinder may go on at pc. Where there is no row it reads the code, which may be
- * unmapped.
- */
+/* Whether a row describes the code before pc. */
 static bool
-may_visit(const struct walk_s *w) {
+is_described(row_t row) {
+	return ROW_KIND(row) != ROW_MISSING && ROW_KIND(row) != ROW_NO_FDE;
+}
+
+unsigned
+unwind_step(struct walk_s *w) {
+	struct cfi_row_s r;
+	w->ra_at = NOT_READ;
+	w->fp_at = 0;
 	if (w->pc == 0) {
-		return true;
+		return 1 + unwind_stop_end;
 	}
 	row_t row = unwind_row_find(w->pc);
-	bool is_described = ROW_KIND(row) != ROW_MISSING && ROW_KIND(row) != ROW_NO_FDE;
-	return is_described || sys_is_readable((const void *)(w->pc - 1), CODE_BYTES);
+	if (!is_described(row)) {
+		bool is_done = is_sigreturn(w->pc) ? step_signal(w) : step_guess(w);
+		return is_done ? 0 : 1 + unwind_stop_no_module;
+	}
+	if (ROW_KIND(row) == ROW_UNKNOWN && !unwind_row_try_read(w->pc, &r)) {
+		return 1 + unwind_stop_no_row;
+	}
+	return step_by(w, row, &r);
+}
+
+/* ---- before an unwinder that checks nothing ---- */
+
+/* A step by an FDE that was registered with the unwinder. */
+static unsigned
+step_by_fde(struct walk_s *w, const unsigned char *fde) {
+	struct cfi_row_s r;
+	return cfi_row_of_fde(fde, w->pc - 1, &r) != 0 ? 1 + unwind_stop_no_row
+	    : step_by(w, unwind_row_pack(&r), &r);
 }
 
 unsigned
 unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde) {
-	row_t row = unwind_row_find(w->pc);
-	bool is_described = ROW_KIND(row) != ROW_MISSING && ROW_KIND(row) != ROW_NO_FDE;
-	const unsigned char *fde = is_described || w->pc == 0 ? NULL : find_fde(w->pc - 1);
+	const unsigned char *fde = w->pc == 0 || is_described(unwind_row_find(w->pc)) ? NULL
+	    : find_fde(w->pc - 1);
 	unsigned stop = fde != NULL ? step_by_fde(w, fde) : unwind_step(w);
-	return stop == 0 && !may_visit(w) ? 1 + unwind_stop_no_module : stop;
+	/* Where there is no row the unwinder reads the code at pc, which may be unmapped. */
+	bool may_go_on = stop != 0 || w->pc == 0 || is_described(unwind_row_find(w->pc))
+	    || sys_is_readable((const void *)(w->pc - 1), CODE_BYTES);
+	return may_go_on ? stop : 1 + unwind_stop_no_module;
 }
 
 /* ---- stacks ---- */
