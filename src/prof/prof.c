@@ -43,7 +43,6 @@
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
 #include "unwind/objects.h"
-#include "unwind/unwind.h"
 #include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
@@ -403,7 +402,6 @@ static void
 start_postfork_child(void) {
 	sys_modules_postfork_child();
 	if (prof_is_booted() || prof_backtrace_has_begun()) {
-		unwind_postfork_child();
 		prof_backtrace_postfork_child();
 		module_history_postfork_child();
 	}

@@ -11,9 +11,9 @@
  * an object was unloaded and another one is loaded, that one gets a new entry, which is found
  * first; so does an object that is back at its place, if another was there meanwhile. Until the
  * next look the old entry is found, so an FDE is checked at each use: it and its CIE must still lie
- * in the .eh_frame that was scanned, and its function begin where it did. No lock for readers; one
- * thread at a time adds entries (scan.is_busy). Called by unwind_rows.c, unwind_step.c, unwind.c
- * and prof_backtrace.c.
+ * in the .eh_frame that was scanned, and its function begin where it did. No lock; one thread at a
+ * time adds entries (module_history_look()). Called by module_history.c, unwind_rows.c,
+ * unwind_step.c and prof_backtrace.c.
  */
 #include "unwind/frame_scan.h"
 
@@ -55,11 +55,7 @@ struct entry_s {
 static LARGE_BSS struct {
 	struct entry_s entries[N_ENTRIES]; /* oldest first */
 	atomic_u32_t n;        /* number of entries */
-	atomic_b_t is_busy;    /* a thread looks */
 	atomic_b_t is_wanted; /* a walk has come to an object that was not seen */
-	/* The following belong to the thread that has set is_busy. */
-	uint64_t adds;         /* the loader's count of loaded objects at the last look */
-	bool has_looked;       /* the last listing was complete, so `adds` counts */
 } scan;
 
 /* ---- recognising ---- */
@@ -254,45 +250,28 @@ stamp_of(const struct sys_module_s *m) {
 	return m->build_id_len == 0 ? stamp : hash64(m->build_id, m->build_id_len, stamp);
 }
 
-/*
- * Adds an entry for an object without .eh_frame_hdr and scans it, unless the newest entry in its
- * range is its own or the list is full. Returns 0, so that the listing goes on.
- */
-static int
-look_at(void *ctx UNUSED, const struct sys_module_s *m) {
+void
+frame_scan_begin(void) {
+	atomic_store_b(&scan.is_wanted, false, MO_RELAXED);
+}
+
+bool
+frame_scan_look(const struct sys_module_s *m) {
 	uint32_t n = atomic_load_u32(&scan.n, MO_RELAXED);
 	if (m->eh_frame_hdr != NULL || n == N_ENTRIES) {
-		return 0;
+		return false;
 	}
 	const struct entry_s *known = entry_overlapping(m->start, m->end);
 	uint64_t stamp = stamp_of(m);
 	if (known != NULL && known->start == m->start && known->end == m->end
 	    && known->stamp == stamp) {
-		return 0;
+		return false;
 	}
 	struct entry_s *e = &scan.entries[n];
 	*e = (struct entry_s){.start = m->start, .end = m->end, .stamp = stamp};
 	entry_scan(e, m);
 	atomic_store_u32(&scan.n, n + 1, MO_RELEASE);
-	return 0;
-}
-
-bool
-frame_scan_try_look(void) {
-	uint64_t adds, subs;
-	if (atomic_exchange_b(&scan.is_busy, true, MO_ACQUIRE)) {
-		return false;
-	}
-	uint32_t n = atomic_load_u32(&scan.n, MO_RELAXED);
-	atomic_store_b(&scan.is_wanted, false, MO_RELAXED);
-	bool is_known = sys_module_changes(&adds, &subs);
-	if (!is_known || !scan.has_looked || adds != scan.adds) {
-		scan.has_looked = sys_modules(look_at, NULL, "") >= 0;
-		scan.adds = adds;
-	}
-	bool is_new = atomic_load_u32(&scan.n, MO_RELAXED) != n;
-	atomic_store_b(&scan.is_busy, false, MO_RELEASE);
-	return is_new;
+	return true;
 }
 
 bool
@@ -344,11 +323,6 @@ frame_scan_find(uintptr_t pc) {
 	const struct function_s *f = e == NULL ? NULL
 	    : (const void *)cfi_search(e->functions, e->n, e->start, pc);
 	return f != NULL && is_fde_of(e, f) ? (const unsigned char *)e->start + f->fde : NULL;
-}
-
-void
-frame_scan_postfork_child(void) {
-	atomic_store_b(&scan.is_busy, false, MO_RELAXED);
 }
 
 void

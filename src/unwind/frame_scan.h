@@ -2,9 +2,9 @@
  * Unwind tables of objects that were linked without .eh_frame_hdr (musl-gcc, ld --no-eh-frame-hdr):
  * nothing says where their .eh_frame is. When a look first finds such an object, its segments are
  * scanned for it, and a sorted table of its functions is made. Finding a function is possible in
- * any state of the program: no lock, no allocation. Called by unwind_rows.c, by unwind_step.c (is
- * an object known), by prof_backtrace.c (is a look wanted) and by unwind.c (in a forked child). An
- * FDE is the record of one function in an .eh_frame; it refers to a CIE, which holds what many
+ * any state of the program: no lock, no allocation. Called by module_history.c (looks), by
+ * unwind_rows.c, by unwind_step.c (is an object known) and by prof_backtrace.c (is a look wanted).
+ * An FDE is the record of one function in an .eh_frame; it refers to a CIE, which holds what many
  * functions share.
  */
 #ifndef UNWIND_FRAME_SCAN_H
@@ -12,14 +12,15 @@
 
 #include "util/compiler.h"
 
+struct sys_module_s;
 /*
- * A look: scans the loaded objects without .eh_frame_hdr that were not seen yet, if any object was
- * loaded since the last look or the loader does not count them. Those that have no room in the list
- * (128) are left out. Takes the loader's lock and maps memory: to be called with no lock held.
- * Returns whether objects were scanned; then cached unwind rows of their addresses are to be
- * forgotten. Returns false at once while another thread scans.
+ * Begins a look at the loaded objects, by one thread at a time; frame_scan_look() is called for
+ * each of them then. It adds an object without .eh_frame_hdr to the list and scans it, unless the
+ * newest entry in its range is its own or the list is full (128). Maps memory. Returns whether it
+ * has scanned: cached unwind rows of these addresses are to be forgotten then.
  */
-bool frame_scan_try_look(void);
+void frame_scan_begin(void);
+bool frame_scan_look(const struct sys_module_s *m);
 
 /*
  * Whether the object at pc, which has no .eh_frame_hdr, was seen. If not, and there is room in the
@@ -34,9 +35,6 @@ bool frame_scan_is_wanted(void);
  * with its CIE; NULL: there is none, or another object was loaded in its place and not yet seen.
  */
 const unsigned char *frame_scan_find(uintptr_t pc);
-
-/* In a forked child: the thread that was looking does not exist. */
-void frame_scan_postfork_child(void);
 
 /* Sets without_hdr (objects seen) and scanned (those whose .eh_frame was found) in *dst. */
 struct unwind_stats_s;

@@ -13,6 +13,7 @@
 
 #include "meta/region.h"
 #include "os/gate.h"
+#include "unwind/frame_scan.h"
 #include "unwind/objects.h"
 #include "unwind/unwind_rows.h"
 #include "util/assert.h"
@@ -33,9 +34,11 @@ static LARGE_BSS struct {
 	atomic_b_t is_looking;
 	record_t *last; /* last record of the list */
 	atomic_u32_t n; /* number of records, which is the number of the last one; read by all */
-	uint64_t adds;  /* the loader's count of objects loaded so far, at the last look */
+	/* The loader's counts of objects loaded and unloaded so far, at the last look. */
+	uint64_t adds;
+	uint64_t subs;
 	bool has_missed; /* the next look must list: a record was not made (gate closed, no memory) */
-	bool has_looked; /* there was a look, so `adds` counts */
+	bool has_looked; /* the last listing was complete, so `adds` and `subs` count */
 	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
 	/*
 	 * Scratch of module_history_gone(): a path made absolute. The mutex of prof_dump.c lets one
@@ -94,7 +97,7 @@ overlaps(const record_t *r, uintptr_t start, uintptr_t end) {
  * m serves if it is of the same object. From MODULE_HISTORY_ENOUGH records on, an earlier record of
  * the same object serves too. As no new record then says that m is there again, a profile may take
  * frames of m for those of the object between, or the reverse, and the rows of that object stay
- * cached until unwind_rows_refresh() sees that it was unloaded. *is_taken: there is a record that
+ * cached until a look sees that it was unloaded. *is_taken: there is a record that
  * overlaps the range of m.
  */
 static const record_t *
@@ -168,14 +171,13 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	return 0;
 }
 
-/* Sets is_looking for this thread; false if another thread has set it. */
-static bool
-try_look(void) {
+bool
+module_history_try_hold(void) {
 	return !atomic_exchange_b(&history.is_looking, true, MO_ACQUIRE);
 }
 
-static void
-end_look(void) {
+void
+module_history_release(void) {
 	atomic_store_b(&history.is_looking, false, MO_RELEASE);
 }
 
@@ -200,33 +202,38 @@ module_history_postfork_child(void) {
 	}
 	history.has_missed = true;
 	unwind_rows_forget();
-	end_look();
+	module_history_release();
+}
+
+/* Shows an object to all who keep lists; sets *must_forget if frame_scan_look() scanned it. */
+static int
+look_at(void *must_forget, const struct sys_module_s *m) {
+	objects_list_add(m);
+	*(bool *)must_forget |= frame_scan_look(m);
+	return note_module(NULL, m);
 }
 
 void
 module_history_look(void) {
 	uint64_t adds, subs;
 	bool is_known = sys_module_changes(&adds, &subs);
-	if (!try_look()) {
+	if (!module_history_try_hold()) {
 		return;
 	}
-	if (!is_known || !history.has_looked || history.has_missed || adds != history.adds) {
+	frame_scan_begin();
+	bool must_forget = !is_known || subs != history.subs;
+	if (must_forget || !history.has_looked || history.has_missed || adds != history.adds) {
 		history.has_missed = false;
-		sys_modules(note_module, NULL, "");
+		objects_list_begin();
+		history.has_looked = sys_modules(look_at, &must_forget, "") >= 0;
+		objects_list_end(history.has_looked);
 		history.adds = adds;
-		history.has_looked = true;
+		history.subs = subs;
 	}
-	end_look();
-}
-
-bool
-module_history_try_hold(void) {
-	return try_look();
-}
-
-void
-module_history_release(void) {
-	end_look();
+	if (must_forget) {
+		unwind_rows_forget();
+	}
+	module_history_release();
 }
 
 const module_record_t *
@@ -405,9 +412,9 @@ module_history_note(void *const *frames, unsigned n) {
 	 * since (or there is no room for more records).
 	 */
 	for (unsigned tries = 0; tries < 100; tries++) {
-		if (try_look()) {
+		if (module_history_try_hold()) {
 			for_each_unloadable(frames, n, note_unloadable, NULL);
-			end_look();
+			module_history_release();
 			break;
 		}
 	}

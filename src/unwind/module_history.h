@@ -1,13 +1,15 @@
 /*
  * History of loaded objects: what a profile needs to name addresses in objects that were unloaded.
  * Records are never removed, and no field that readers use changes but `next`, so they are read
- * without a lock; one thread at a time makes records. To look is to list the loaded objects and to
- * record those without a record. Record numbers rise. For an address and a time: of the records up
+ * without a lock; one thread at a time makes records. To look is to list the loaded objects, to
+ * record those without a record, and to show them to the unwinder (objects.h, frame_scan.h), whose
+ * rows are forgotten if an object was unloaded. Record numbers rise. For an address and a time: of the records up
  * to the number that module_history_last() gave at that time, the last one whose object covers the
  * address is that of the object that lay there then. If a later object was loaded at the place of
  * an earlier one, the earlier one is shadowed, and a profile gives it and its addresses a
  * substitute range that no object has. An object that was loaded and unloaded between two looks,
- * and in which nothing was sampled, is not known. Called by prof_backtrace.c (looks), prof_data.c
+ * and in which nothing was sampled, is not known. Called by prof_backtrace.c and
+ * the boot of unwind_fp.c (look), prof_data.c
  * (stamps, notes), prof_dump.c (looks, all questions), prof_box.c (holds, looks), and by prof.c in
  * a forked child.
  */
@@ -34,10 +36,12 @@ typedef struct module_record_s {
 } module_record_t;
 
 /*
- * Records the objects that are loaded, if any were loaded since the last look, or one could not be
- * recorded then, or the loader does not count them. The program itself is left out. Does nothing
- * while another thread makes records. Takes the loader's lock, so the caller must hold no lock and
- * be outside the gate (os/gate.h). Objects beyond MODULE_HISTORY_MAX are not recorded.
+ * A look, if any objects were loaded or unloaded since the last one, or one could not be recorded
+ * then, or the loader does not count them. If some were unloaded or scanned for unwind tables, or
+ * the loader does not count, all cached unwind rows are forgotten. The program itself is not
+ * recorded. Does nothing while another thread makes records. Takes the loader's lock, so the caller
+ * must hold no lock and be outside the gate (os/gate.h); to be called from time to time, and at
+ * once if frame_scan_is_wanted(). Objects beyond MODULE_HISTORY_MAX are not recorded.
  */
 void module_history_look(void);
 /*

@@ -1,11 +1,10 @@
 /*
  * Finds the object at an address by the C library's look-up (_dl_find_object), or by a linear
- * search in a table of our own, which each refresh lists again. The table exists in two copies:
- * readers use the current one while a refresh fills the other. A copy's counter of changes is odd
- * while it is written, so a reader can tell that it read a mixture (a seqlock). No lock of its own:
- * a refresh that finds another one under way returns at once. To list the objects, a refresh takes
- * the loader's lock. The chain of the objects of the start is read without it.
- * objects.h names the callers.
+ * search in a table of our own, which is listed again when objects were loaded or unloaded. The
+ * table exists in two copies: readers use the current one while the other is filled. A copy's
+ * counter of changes is odd while it is written, so a reader can tell that it read a mixture (a
+ * seqlock). No lock: module_history.c, which lists, lets one thread at a time do so. The chain of
+ * the objects of the start is read without the loader's lock. objects.h names the callers.
  */
 #include "unwind/objects.h"
 
@@ -38,7 +37,6 @@ static LARGE_BSS struct {
 	/* The copies; `now` is the index of the current one. */
 	struct modules_s modules[2];
 	atomic_u32_t now;
-	atomic_b_t is_refreshing; /* a thread is writing the other copy */
 } objects;
 
 /*
@@ -183,49 +181,44 @@ objects_find(uintptr_t pc, const void **hdr) {
 	return is_found;
 }
 
-/* Adds an object to the copy that is being written; nonzero if it is full. */
-static int
-on_module(void *opaque, const struct sys_module_s *m) {
-	struct modules_s *t = opaque;
-	unsigned i = atomic_load_u32(&t->n, MO_RELAXED);
-	/* Only the copy that is not current is written. */
-	assert(t != &objects.modules[atomic_load_u32(&objects.now, MO_RELAXED)]);
-	assert(m->start < m->end && (atomic_load_u64(&t->changes, MO_RELAXED) & 1) != 0);
-	if (i == N_MODULES) {
-		return 1;
+/* The copy that is not current, or is being written. */
+static struct modules_s *
+other_copy(void) {
+	return &objects.modules[1 - atomic_load_u32(&objects.now, MO_RELAXED)];
+}
+
+void
+objects_list_begin(void) {
+	struct modules_s *t = other_copy();
+	if (!have_lookup()) {
+		/* In a forked child it may be odd already, as a thread that is not there was here. */
+		atomic_store_u64(&t->changes, atomic_load_u64(&t->changes, MO_RELAXED) | 1, MO_RELAXED);
+		atomic_fence(MO_RELEASE);
+		atomic_store_u32(&t->n, 0, MO_RELAXED);
 	}
+}
+
+void
+objects_list_add(const struct sys_module_s *m) {
+	struct modules_s *t = other_copy();
+	unsigned i = atomic_load_u32(&t->n, MO_RELAXED);
+	if (have_lookup() || i == N_MODULES) {
+		return;
+	}
+	assert(m->start < m->end && (atomic_load_u64(&t->changes, MO_RELAXED) & 1) != 0);
 	atomic_store_zu(&t->at[i].start, m->start, MO_RELAXED);
 	atomic_store_zu(&t->at[i].end, m->end, MO_RELAXED);
 	atomic_store_p(&t->at[i].hdr, (void *)(uintptr_t)m->eh_frame_hdr, MO_RELAXED);
 	atomic_store_u32(&t->n, i + 1, MO_RELAXED);
-	return 0;
-}
-
-/* Lists the objects in the other copy, and makes that the current one if the listing worked. */
-static void
-modules_read(void) {
-	unsigned next = 1 - atomic_load_u32(&objects.now, MO_RELAXED);
-	struct modules_s *t = &objects.modules[next];
-	/* In a forked child it may be odd already, as a thread that is not there was here. */
-	atomic_store_u64(&t->changes, atomic_load_u64(&t->changes, MO_RELAXED) | 1, MO_RELAXED);
-	atomic_fence(MO_RELEASE);
-	atomic_store_u32(&t->n, 0, MO_RELAXED);
-	bool is_listed = sys_modules(on_module, t, "") >= 0;
-	atomic_fetch_add_u64(&t->changes, 1, MO_RELEASE);
-	if (is_listed) {
-		atomic_store_u32(&objects.now, next, MO_RELEASE);
-	}
 }
 
 void
-objects_refresh(void) {
-	if (!have_lookup() && !atomic_exchange_b(&objects.is_refreshing, true, MO_ACQUIRE)) {
-		modules_read();
-		atomic_store_b(&objects.is_refreshing, false, MO_RELEASE);
+objects_list_end(bool is_whole) {
+	if (have_lookup()) {
+		return;
 	}
-}
-
-void
-objects_postfork_child(void) {
-	atomic_store_b(&objects.is_refreshing, false, MO_RELAXED);
+	atomic_fetch_add_u64(&other_copy()->changes, 1, MO_RELEASE);
+	if (is_whole) {
+		atomic_store_u32(&objects.now, 1 - atomic_load_u32(&objects.now, MO_RELAXED), MO_RELEASE);
+	}
 }

@@ -1,9 +1,9 @@
 /*
  * Which loaded object contains an address, and its unwind tables; without a lock, at any time.
  * glibc from 2.35 on has a look-up that needs no lock. For other C libraries this module keeps a
- * table of the objects, which each refresh lists again; a reader that finds the table changed
- * during its search searches again. Called by the unwinder (unwind_rows.c, unwind_step.c,
- * code.c, unwind.c in a forked child), by module_history.c, and by prof.c at boot.
+ * table of the objects, which each look of module_history.c lists again; a reader that finds the
+ * table changed during its search searches again. Called by the unwinder (unwind_rows.c,
+ * unwind_step.c, code.c), by module_history.c, and by prof.c at boot.
  */
 #ifndef UNWIND_OBJECTS_H
 #define UNWIND_OBJECTS_H
@@ -13,8 +13,8 @@
 /*
  * Finds the .eh_frame_hdr of the object at pc (*hdr is NULL if it has none). Returns false if no
  * object is known there; *hdr means nothing then. Without a look-up of the C library an object is
- * known from the refresh after its loading to the refresh after its unloading, if it is one of the
- * first 512; and a search is given up, with false, when refreshes disturbed it 4 times.
+ * known from the look after its loading to the look after its unloading, if it is one of the first
+ * 512; and a search is given up, with false, when looks disturbed it 4 times.
  */
 bool objects_find(uintptr_t pc, const void **hdr);
 /*
@@ -51,11 +51,11 @@ struct sys_module_s;
 bool objects_describe(const struct object_place_s *place, struct sys_module_s *m,
     unsigned char *build_id);
 /*
- * Lists the objects again if the C library has no look-up, unless another thread is doing it or the
- * loader cannot be called. Takes the loader's lock then, so the caller must hold no lock.
+ * A listing of the objects, by one thread at a time, for objects_find() without a look-up of the C
+ * library; with one these do nothing. is_whole: all objects were added; else the list before stays.
  */
-void objects_refresh(void);
-/* In a forked child: a refresh of another thread is over. */
-void objects_postfork_child(void);
+void objects_list_begin(void);
+void objects_list_add(const struct sys_module_s *m);
+void objects_list_end(bool is_whole);
 
 #endif

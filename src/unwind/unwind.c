@@ -2,14 +2,11 @@
  * Selects the unwinding method and calls it; unwind.h has the contract. The selected method is one
  * atomic pointer, so a sample that runs during a change uses the old or the new method entirely. No
  * lock. Called by prof_backtrace.c to read stacks and to select a method; by prof_hook.c for the
- * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for the method's name;
- * by prof.c in a forked child.
+ * default backtrace hook; by prof_dump.c, prof_course.c and prof_request.c for the method's name.
  */
 #include "unwind/unwind.h"
 
 #include "os/witness.h"
-#include "unwind/frame_scan.h"
-#include "unwind/objects.h"
 #include "util/assert.h"
 
 /* In the order in which unwind_select("auto") tries them. */
@@ -84,10 +81,4 @@ unwind(void **frames, unsigned max) {
 	struct unwind_where_s where;
 	UNWIND_HERE(&where);
 	return unwind_at(frames, max, &where, &nothing);
-}
-
-void
-unwind_postfork_child(void) {
-	objects_postfork_child();
-	frame_scan_postfork_child();
 }

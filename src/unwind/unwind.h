@@ -8,8 +8,8 @@
  * sample. A walk takes no lock of the allocator, does not allocate and may run on any thread. Walks
  * are begun by prof_backtrace.c, and by prof_hook.c in the default hook. They hold no lock of the
  * allocator, and the busy flag of the thread's record, which prof_backtrace() sets, keeps the
- * thread from recording a sample meanwhile. Also called by prof_dump.c, prof_course.c,
- * prof_request.c and prof.c (unwind.c says for what).
+ * thread from recording a sample meanwhile. Also called by prof_dump.c, prof_course.c and
+ * prof_request.c (unwind.c says for what).
  */
 #ifndef UNWIND_UNWIND_H
 #define UNWIND_UNWIND_H
@@ -41,8 +41,5 @@ unsigned unwind(void **frames, unsigned max);
  */
 unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo);
-
-/* In a forked child: the thread that was learning that does not exist. */
-void unwind_postfork_child(void);
 
 #endif /* UNWIND_UNWIND_H */

@@ -17,6 +17,7 @@
  * calls the two tables at the end.
  */
 #include "os/pages.h"
+#include "unwind/module_history.h"
 #include "unwind/unwind_step.h"
 #include "util/assert.h"
 #include "util/bits.h"
@@ -421,7 +422,7 @@ fp_boot(void) {
 		return ENOTSUP;
 	}
 	if (!is_booted) {
-		unwind_rows_refresh();
+		module_history_look();
 		/* Not earlier: the child of a fork meanwhile does it anew. */
 		is_booted = true;
 	}

@@ -5,8 +5,7 @@
  * step (unwind_fp.c) only the first. unwind_rows.h explains why no lock is needed. Invariant: a row
  * in the cache is correct for its generation, and a step by a plain row stays inside the frame.
  * unwind_step.c, code.c and the boot of unwind_fp.c call unwind_row_find(); unwind_step.c also
- * packs rows of its own. prof_backtrace.c and that boot call the refresh, with no lock held;
- * module_history.c also forgets all rows. The counters of walks are here too, because the methods
+ * packs rows of its own; module_history.c forgets all rows. The counters of walks are here too, because the methods
  * count and unwind.c calls the methods: each sample counts once by depth and once by its end, but
  * one without a method or with room for 0 frames has no end. They are relaxed atomics, so numbers
  * that are read together may differ by walks under way. prof_dump.c, prof_course.c and
@@ -38,20 +37,6 @@ void
 unwind_rows_forget(void) {
 	uint64_t n = atomic_fetch_add_u64(&unwind_rows.generations, 1, MO_RELAXED) + 1;
 	atomic_store_u64(&unwind_rows.salt, hash_mix64(n), MO_RELEASE);
-}
-
-void
-unwind_rows_refresh(void) {
-	uint64_t adds, subs;
-	if (!sys_module_changes(&adds, &subs)) {
-		unwind_rows_forget();
-	} else if (atomic_exchange_u64(&unwind_rows.unloads, subs, MO_RELAXED) != subs) {
-		unwind_rows_forget();
-	}
-	objects_refresh();
-	if (frame_scan_try_look()) {
-		unwind_rows_forget();
-	}
 }
 
 void

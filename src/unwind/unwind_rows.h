@@ -5,8 +5,7 @@
  * that mixes the address, the row and the generation of rows, so a torn or stale entry does not
  * match. The generation changes when an object was unloaded or may have been, when another object
  * lies where one was, or when an object without .eh_frame_hdr was scanned. Called by the walks
- * (unwind_fp.c, unwind_step.c) and by code.c; module_history.c forgets rows, prof_backtrace.c
- * refreshes.
+ * (unwind_fp.c, unwind_step.c) and by code.c; module_history.c forgets rows.
  */
 #ifndef UNWIND_UNWIND_ROWS_H
 #define UNWIND_UNWIND_ROWS_H
@@ -96,7 +95,6 @@ extern HIDDEN struct unwind_rows_s {
 	atomic_u64_t salt;
 	atomic_u64_t made;        /* rows read from tables, for statistics */
 	atomic_u64_t generations; /* the present generation; the first: 0 */
-	atomic_u64_t unloads;     /* the loader's count of unloaded objects at the last refresh */
 } unwind_rows;
 
 /* The index of the first cache entry of an address; the other one is at index ^ 1. */
@@ -134,13 +132,6 @@ bool unwind_row_try_read(uintptr_t pc, struct cfi_row_s *r);
 /* Packs a row; ROW_UNKNOWN if its CFA or return address does not fit. */
 row_t unwind_row_pack(const struct cfi_row_s *r);
 
-/*
- * Asks the loader whether objects were unloaded, lists loaded objects again (objects_refresh) and
- * scans new ones (frame_scan_try_look). If some were unloaded or scanned, or the loader does not
- * count, all rows are forgotten. Takes the loader's lock: to be called with no lock held, from time
- * to time, and at once if frame_scan_is_wanted().
- */
-void unwind_rows_refresh(void);
 /* Makes all cached rows invalid, because other code may lie at their addresses. */
 void unwind_rows_forget(void);
 

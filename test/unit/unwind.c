@@ -13,6 +13,7 @@
 #include "os/sys.h"
 #include "os/tls.h"
 #include "unwind/code.h"
+#include "unwind/module_history.h"
 #include "unwind/unwind.h"
 #include "unwind/unwind_backend.h"
 #include "unwind/unwind_step.h"
@@ -1219,9 +1220,9 @@ static void
 test_generation(void) {
 	struct unwind_stats_s before, after;
 	unwind_select("auto");
-	unwind_rows_refresh();
+	module_history_look();
 	unwind_stats_read(&before);
-	unwind_rows_refresh();
+	module_history_look();
 	unwind_stats_read(&after);
 	uint64_t adds, subs;
 	if (!unwind_has("fp") || !sys_module_changes(&adds, &subs)) {
@@ -1239,7 +1240,7 @@ test_generation(void) {
 		skip(2, "no library to load");
 		return;
 	}
-	unwind_rows_refresh();
+	module_history_look();
 	unwind_stats_read(&after);
 	is_uint(after.generations, before.generations + 1, "an unload makes a new generation");
 	recurse(5, capture_all);
@@ -1276,7 +1277,7 @@ test_hammer(void) {
 		if (handle != NULL) {
 			dlclose(handle);
 		}
-		unwind_rows_refresh();
+		module_history_look();
 	}
 	atomic_store_u32(&stop_threads, 1, MO_RELAXED);
 	for (unsigned i = 0; i < 3; i++) {

@@ -26,7 +26,6 @@
 #include "unwind/frame_scan.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
-#include "unwind/unwind_rows.h"
 #include "util/assert.h"
 
 /* Frames of the allocator that may be read in addition to opt_prof_bt_max frames of the user. */
@@ -278,7 +277,6 @@ refresh_sometimes(void) {
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
-	unwind_rows_refresh();
 	module_history_look();
 	gate_reenter(t, depth);
 }
