@@ -57,39 +57,6 @@ enum {
  */
 #define HDR_TABLE_ENCODING 0x3b
 
-/* Call frame instructions (DW_CFA_*). */
-enum {
-	CFA_ADVANCE_LOC = 0x40, /* these three have an operand in the low 6 bits */
-	CFA_OFFSET = 0x80,
-	CFA_RESTORE = 0xc0,
-	CFA_NOP = 0x00,
-	CFA_SET_LOC = 0x01,
-	CFA_ADVANCE_LOC1 = 0x02,
-	CFA_ADVANCE_LOC2 = 0x03,
-	CFA_ADVANCE_LOC4 = 0x04,
-	CFA_OFFSET_EXTENDED = 0x05,
-	CFA_RESTORE_EXTENDED = 0x06,
-	CFA_UNDEFINED = 0x07,
-	CFA_SAME_VALUE = 0x08,
-	CFA_REGISTER = 0x09,
-	CFA_REMEMBER_STATE = 0x0a,
-	CFA_RESTORE_STATE = 0x0b,
-	CFA_DEF_CFA = 0x0c,
-	CFA_DEF_CFA_REGISTER = 0x0d,
-	CFA_DEF_CFA_OFFSET = 0x0e,
-	CFA_DEF_CFA_EXPRESSION = 0x0f,
-	CFA_EXPRESSION = 0x10,
-	CFA_OFFSET_EXTENDED_SF = 0x11,
-	CFA_DEF_CFA_SF = 0x12,
-	CFA_DEF_CFA_OFFSET_SF = 0x13,
-	CFA_VAL_OFFSET = 0x14,
-	CFA_VAL_OFFSET_SF = 0x15,
-	CFA_VAL_EXPRESSION = 0x16,
-	CFA_NEGATE_RA_STATE = 0x2d,
-	CFA_ARGS_SIZE = 0x2e,
-	CFA_NEGATIVE_OFFSET_EXTENDED = 0x2f
-};
-
 /*
  * Operations of expressions (DW_OP_*): those in what linkers write for a linkage table (PLT), what
  * compilers write for a realigned stack, and assembly that saves its stack pointer. The first two
@@ -389,9 +356,9 @@ read_cie(const unsigned char *p, struct cie *cie) {
  * The bytes of an offset of `factor` units of the data alignment. The product wraps on corrupt
  * input, which is then caught by the checks of the walk.
  */
-static int64_t
+static uint64_t
 scaled(const struct machine *m, uint64_t factor) {
-	return (int64_t)(factor * (uint64_t)m->cie->data_align);
+	return factor * (uint64_t)m->cie->data_align;
 }
 
 /* Sets a register's rule. Only the frame pointer and the return address are of interest. */
@@ -476,18 +443,11 @@ def_cfa_expression(struct machine *m, struct cursor *c) {
 }
 
 static void
-rule_expression(struct machine *m, struct cursor *c) {
-	uint64_t reg = read_uleb(c);
+rule_expression(struct machine *m, struct cursor *c, uint64_t reg) {
 	int64_t off = 0;
 	bool is_deref;
 	bool is_fp = read_fp_expression(c, &off, &is_deref);
 	set_rule(m, reg, is_fp && !is_deref ? cfi_reg_at_fp : cfi_reg_bad, off);
-}
-
-/* Moves loc on by delta units of code_align bytes. */
-static void
-advance(struct machine *m, uint64_t delta) {
-	m->loc += (uintptr_t)(delta * m->cie->code_align);
 }
 
 static void
@@ -510,136 +470,152 @@ restore_remembered(struct machine *m) {
 	m->now = m->saved[--m->n_saved];
 }
 
-/* Executes an instruction that defines the CFA or advances loc; returns false if op is neither. */
-static bool
-run_cfa_op(struct machine *m, struct cursor *c, unsigned op) {
-	uint64_t reg;
-	switch (op) {
-	case CFA_SET_LOC:
-		m->loc = read_pointer(c, m->cie->fde_encoding);
-		return true;
-	case CFA_ADVANCE_LOC1:
-		advance(m, read_bytes(c, 1));
-		return true;
-	case CFA_ADVANCE_LOC2:
-		advance(m, read_bytes(c, 2));
-		return true;
-	case CFA_ADVANCE_LOC4:
-		advance(m, read_bytes(c, 4));
-		return true;
-	case CFA_DEF_CFA:
-		reg = read_uleb(c);
-		def_cfa(m, reg, (int64_t)read_uleb(c));
-		return true;
-	case CFA_DEF_CFA_SF:
-		reg = read_uleb(c);
-		def_cfa(m, reg, scaled(m, (uint64_t)read_sleb(c)));
-		return true;
-	case CFA_DEF_CFA_REGISTER:
-		change_cfa(m, kind_of_register(read_uleb(c)), m->now.cfa_off);
-		return true;
-	case CFA_DEF_CFA_OFFSET:
-		change_cfa(m, m->now.cfa, (int64_t)read_uleb(c));
-		return true;
-	case CFA_DEF_CFA_OFFSET_SF:
-		change_cfa(m, m->now.cfa, scaled(m, (uint64_t)read_sleb(c)));
-		return true;
-	case CFA_DEF_CFA_EXPRESSION:
-		def_cfa_expression(m, c);
-		return true;
-	default:
-		return false;
-	}
-}
+/* How an operand of an instruction is written. */
+enum {
+	ARG_NONE,
+	ARG_1 = 1,         /* in so many bytes */
+	ARG_2 = 2,
+	ARG_4 = 4,
+	ARG_LOW,           /* in the low 6 bits of the first byte */
+	ARG_POINTER,       /* as addresses in the FDE */
+	ARG_NUMBER,
+	ARG_SCALED,        /* a number of units of the data alignment */
+	ARG_SCALED_SIGNED, /* the same, signed */
+	ARG_SCALED_MINUS,  /* the same, less than 0 and written without the sign */
+	ARG_BLOCK          /* an expression, which is passed over */
+};
 
-/* Executes an instruction that sets the rule of one register; returns false if op does not. */
-static bool
-run_rule_op(struct machine *m, struct cursor *c, unsigned op) {
-	uint64_t reg;
-	switch (op) {
-	case CFA_OFFSET_EXTENDED:
-		reg = read_uleb(c);
-		set_rule(m, reg, cfi_reg_at_cfa, scaled(m, read_uleb(c)));
-		return true;
-	case CFA_OFFSET_EXTENDED_SF:
-		reg = read_uleb(c);
-		set_rule(m, reg, cfi_reg_at_cfa, scaled(m, (uint64_t)read_sleb(c)));
-		return true;
-	case CFA_NEGATIVE_OFFSET_EXTENDED:
-		reg = read_uleb(c);
-		set_rule(m, reg, cfi_reg_at_cfa, scaled(m, -read_uleb(c)));
-		return true;
-	case CFA_RESTORE_EXTENDED:
-		restore_rule(m, read_uleb(c));
-		return true;
-	case CFA_UNDEFINED:
-		set_rule(m, read_uleb(c), cfi_reg_undefined, 0);
-		return true;
-	case CFA_SAME_VALUE:
-		set_rule(m, read_uleb(c), cfi_reg_same, 0);
-		return true;
-	case CFA_EXPRESSION:
-		rule_expression(m, c);
-		return true;
-	case CFA_REGISTER:
-	case CFA_VAL_OFFSET:
-	case CFA_VAL_OFFSET_SF:
-		reg = read_uleb(c);
-		read_uleb(c);
-		set_rule(m, reg, cfi_reg_bad, 0);
-		return true;
-	case CFA_VAL_EXPRESSION:
-		reg = read_uleb(c);
+/* What an instruction with the operands a and b does. */
+enum {
+	DO_FAIL, /* not supported */
+	DO_NOTHING,
+	DO_ADVANCE, /* by a units of the code alignment */
+	DO_SET_LOC,
+	DO_RULE, /* register a gets a rule of the kind of the row, with the offset b */
+	DO_RULE_EXPRESSION,
+	DO_RESTORE,
+	DO_CFA, /* it is register a plus b */
+	DO_CFA_REGISTER,
+	DO_CFA_OFFSET,
+	DO_CFA_EXPRESSION,
+	DO_REMEMBER,
+	DO_RESTORE_STATE,
+	DO_NEGATE_RA_STATE
+};
+
+/* Place in the table of an instruction that has an operand in its low 6 bits. */
+#define OP_WITH_LOW(op) (0x30 + ((op) >> 6))
+
+/* The call frame instructions (DW_CFA_*). */
+static const struct {
+	uint8_t action;
+	uint8_t a;
+	uint8_t b;
+	uint8_t kind; /* cfi_reg_t, for DO_RULE */
+} ops[] = {
+	[0x00] = {DO_NOTHING, 0, 0, 0}, /* nop */
+	[0x01] = {DO_SET_LOC, ARG_POINTER, 0, 0}, /* set_loc */
+	[0x02] = {DO_ADVANCE, ARG_1, 0, 0}, /* advance_loc1 */
+	[0x03] = {DO_ADVANCE, ARG_2, 0, 0}, /* advance_loc2 */
+	[0x04] = {DO_ADVANCE, ARG_4, 0, 0}, /* advance_loc4 */
+	[0x05] = {DO_RULE, ARG_NUMBER, ARG_SCALED, cfi_reg_at_cfa}, /* offset_extended */
+	[0x06] = {DO_RESTORE, ARG_NUMBER, 0, 0}, /* restore_extended */
+	[0x07] = {DO_RULE, ARG_NUMBER, 0, cfi_reg_undefined}, /* undefined */
+	[0x08] = {DO_RULE, ARG_NUMBER, 0, cfi_reg_same}, /* same_value */
+	[0x09] = {DO_RULE, ARG_NUMBER, ARG_NUMBER, cfi_reg_bad}, /* register */
+	[0x0a] = {DO_REMEMBER, 0, 0, 0}, /* remember_state */
+	[0x0b] = {DO_RESTORE_STATE, 0, 0, 0}, /* restore_state */
+	[0x0c] = {DO_CFA, ARG_NUMBER, ARG_NUMBER, 0}, /* def_cfa */
+	[0x0d] = {DO_CFA_REGISTER, ARG_NUMBER, 0, 0}, /* def_cfa_register */
+	[0x0e] = {DO_CFA_OFFSET, ARG_NUMBER, 0, 0}, /* def_cfa_offset */
+	[0x0f] = {DO_CFA_EXPRESSION, 0, 0, 0}, /* def_cfa_expression */
+	[0x10] = {DO_RULE_EXPRESSION, ARG_NUMBER, 0, 0}, /* expression */
+	[0x11] = {DO_RULE, ARG_NUMBER, ARG_SCALED_SIGNED, cfi_reg_at_cfa}, /* offset_extended_sf */
+	[0x12] = {DO_CFA, ARG_NUMBER, ARG_SCALED_SIGNED, 0}, /* def_cfa_sf */
+	[0x13] = {DO_CFA_OFFSET, ARG_SCALED_SIGNED, 0, 0}, /* def_cfa_offset_sf */
+	[0x14] = {DO_RULE, ARG_NUMBER, ARG_NUMBER, cfi_reg_bad}, /* val_offset */
+	[0x15] = {DO_RULE, ARG_NUMBER, ARG_NUMBER, cfi_reg_bad}, /* val_offset_sf */
+	[0x16] = {DO_RULE, ARG_NUMBER, ARG_BLOCK, cfi_reg_bad}, /* val_expression */
+	[0x2d] = {DO_NEGATE_RA_STATE, 0, 0, 0},
+	[0x2e] = {DO_NOTHING, ARG_NUMBER, 0, 0}, /* args_size */
+	[0x2f] = {DO_RULE, ARG_NUMBER, ARG_SCALED_MINUS, cfi_reg_at_cfa}, /* negative_offset_extended */
+	[OP_WITH_LOW(0x40)] = {DO_ADVANCE, ARG_LOW, 0, 0}, /* advance_loc */
+	[OP_WITH_LOW(0x80)] = {DO_RULE, ARG_LOW, ARG_SCALED, cfi_reg_at_cfa}, /* offset */
+	[OP_WITH_LOW(0xc0)] = {DO_RESTORE, ARG_LOW, 0, 0}, /* restore */
+};
+
+/* Reads an operand of an instruction whose first byte is op. */
+static uint64_t
+read_operand(const struct machine *m, struct cursor *c, unsigned op, unsigned how) {
+	switch (how) {
+	case ARG_LOW:
+		return op & 0x3f;
+	case ARG_POINTER:
+		return read_pointer(c, m->cie->fde_encoding);
+	case ARG_NUMBER:
+		return read_uleb(c);
+	case ARG_SCALED:
+		return scaled(m, read_uleb(c));
+	case ARG_SCALED_SIGNED:
+		return scaled(m, (uint64_t)read_sleb(c));
+	case ARG_SCALED_MINUS:
+		return scaled(m, -read_uleb(c));
+	case ARG_BLOCK:
 		skip(c, read_uleb(c));
-		set_rule(m, reg, cfi_reg_bad, 0);
-		return true;
+		return 0;
 	default:
-		return false;
-	}
-}
-
-static void
-run_other_op(struct machine *m, struct cursor *c, unsigned op) {
-	switch (op) {
-	case CFA_NOP:
-		break;
-	case CFA_REMEMBER_STATE:
-		remember(m);
-		break;
-	case CFA_RESTORE_STATE:
-		restore_remembered(m);
-		break;
-	case CFA_NEGATE_RA_STATE:
-		m->now.is_ra_signed = !m->now.is_ra_signed;
-		break;
-	case CFA_ARGS_SIZE:
-		read_uleb(c);
-		break;
-	default:
-		m->is_bad = true;
-		break;
+		return read_bytes(c, how);
 	}
 }
 
 static void
 run_one(struct machine *m, struct cursor *c) {
-	unsigned op = (unsigned)read_bytes(c, 1);
-	unsigned low = op & 0x3f;
-	switch (op & 0xc0) {
-	case CFA_ADVANCE_LOC:
-		advance(m, low);
-		return;
-	case CFA_OFFSET:
-		set_rule(m, low, cfi_reg_at_cfa, scaled(m, read_uleb(c)));
-		return;
-	case CFA_RESTORE:
-		restore_rule(m, low);
-		return;
-	default:
+	unsigned op = (unsigned)read_bytes(c, 1), i = op < 0x40 ? op : OP_WITH_LOW(op);
+	bool is_known = op < 0x30 || op >= 0x40;
+	uint64_t a = is_known ? read_operand(m, c, op, ops[i].a) : 0;
+	uint64_t b = is_known ? read_operand(m, c, op, ops[i].b) : 0;
+	switch (is_known ? ops[i].action : DO_FAIL) {
+	case DO_NOTHING:
 		break;
-	}
-	if (!run_cfa_op(m, c, op) && !run_rule_op(m, c, op)) {
-		run_other_op(m, c, op);
+	case DO_ADVANCE:
+		m->loc += (uintptr_t)(a * m->cie->code_align);
+		break;
+	case DO_SET_LOC:
+		m->loc = (uintptr_t)a;
+		break;
+	case DO_RULE:
+		set_rule(m, a, (cfi_reg_t)ops[i].kind, (int64_t)b);
+		break;
+	case DO_RULE_EXPRESSION:
+		rule_expression(m, c, a);
+		break;
+	case DO_RESTORE:
+		restore_rule(m, a);
+		break;
+	case DO_CFA:
+		def_cfa(m, a, (int64_t)b);
+		break;
+	case DO_CFA_REGISTER:
+		change_cfa(m, kind_of_register(a), m->now.cfa_off);
+		break;
+	case DO_CFA_OFFSET:
+		change_cfa(m, m->now.cfa, (int64_t)a);
+		break;
+	case DO_CFA_EXPRESSION:
+		def_cfa_expression(m, c);
+		break;
+	case DO_REMEMBER:
+		remember(m);
+		break;
+	case DO_RESTORE_STATE:
+		restore_remembered(m);
+		break;
+	case DO_NEGATE_RA_STATE:
+		m->now.is_ra_signed = !m->now.is_ra_signed;
+		break;
+	default:
+		m->is_bad = true;
+		break;
 	}
 }
 
