@@ -30,7 +30,6 @@ JEM_HAVE_FUNC([memalign], [je_have_memalign])
 JEM_HAVE_FUNC([valloc], [je_have_valloc])
 JEM_HAVE_FUNC([pvalloc], [je_have_pvalloc])
 JEM_HAVE_FUNC([malloc_usable_size], [je_have_malloc_usable_size])
-JEM_HAVE_FUNC([sched_getcpu], [je_have_sched_getcpu])
 JEM_HAVE_FUNC([sbrk], [je_have_sbrk])
 JEM_HAVE_FUNC([utrace], [je_have_utrace])
 AC_CACHE_CHECK([for PR_SET_VMA_ANON_NAME], [je_cv_prctl_vma],

@@ -328,11 +328,10 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 	ctl_value_t value;
 	ctl_value_t live;
 	char key[80], ratios[2][FXP_BUF_SIZE];
-	const ctl_list_t *list = ctl_dir_opt.list;
-	emitter_type_t type = (emitter_type_t)list->type(item);
+	emitter_type_t type = (emitter_type_t)ctl_opt_type(item);
 	const char *note = row->live;
 	memset(&value, 0, sizeof(value));
-	if (list->read(item, &value) != 0) {
+	if (ctl_opt_read(item, &value) != 0) {
 		return;
 	}
 	assert((row->flags & CONF_PRINT) != 0 && row == &conf_rows[item]);
@@ -365,20 +364,19 @@ print_options(emitter_t *em) {
 
 static void
 print_prof(emitter_t *em) {
-	bool thread_active_init = prof_thread_active_init_get();
-	bool active = prof_switch_is_active();
-	bool gdump = prof_gdump_get();
-	uint64_t interval = prof_interval_get();
-	size_t lg_sample = prof_lg_sample_get();
-	size_t sample_interval = prof_sample_interval_get();
+	static const char *const names[] = {
+		"thread_active_init", "active", "gdump", "interval", "lg_sample", "sample_interval",
+	};
 	emitter_dict_begin(em, "prof", "Profiling settings");
-	emitter_kv(em, "thread_active_init", "prof.thread_active_init", emitter_type_bool,
-	    &thread_active_init);
-	emitter_kv(em, "active", "prof.active", emitter_type_bool, &active);
-	emitter_kv(em, "gdump", "prof.gdump", emitter_type_bool, &gdump);
-	emitter_kv(em, "interval", "prof.interval", emitter_type_uint64, &interval);
-	emitter_kv(em, "lg_sample", "prof.lg_sample", emitter_type_size, &lg_sample);
-	emitter_kv(em, "sample_interval", "prof.sample_interval", emitter_type_size, &sample_interval);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		const ctl_node_t *node = child(&ctl_dir_prof, names[i]);
+		char key[64];
+		ctl_value_t value;
+		fmt_snprintf(key, sizeof(key), "prof.%s", node->name);
+		if (read_node(key, &value)) {
+			emitter_kv(em, node->name, key, (emitter_type_t)node->type, &value);
+		}
+	}
 	emitter_dict_end(em);
 }
 

@@ -10,8 +10,9 @@
  */
 #include "ctl/ctl.h"
 
+#include "conf/conf_table.h"
+#include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
-#include "ctl/node.h"
 #include "os/gate.h"
 #include "prof/prof.h"
 #include "util/assert.h"
@@ -35,7 +36,7 @@ cassert((CTL_RW & CTL_R) != 0 && (CTL_RW & CTL_W) != 0);
 static size_t
 node_nitems(const ctl_node_t *node) {
 	return node->kind == CTL_DIR ? node->nfields
-	    : node->kind == CTL_LIST ? node->list->count() : 0;
+	    : node->kind == CTL_LIST ? conf_nrows : 0;
 }
 
 static const ctl_node_t *
@@ -47,7 +48,7 @@ node_child(const ctl_node_t *node, size_t i) {
 static const char *
 node_item_name(const ctl_node_t *node, size_t i) {
 	assert(i < node_nitems(node));
-	return node->kind == CTL_DIR ? node->fields[i].name : node->list->name(i);
+	return node->kind == CTL_DIR ? node->fields[i].name : ctl_opt_name(i);
 }
 
 /* Parses a decimal number without sign; 0 or ENOENT. */
@@ -456,8 +457,8 @@ call_place(const ctl_place_t *at, const ctl_call_t *call) {
 	}
 	ctl_value_t value;
 	memset(&value, 0, sizeof(value));
-	int err = node->list->read(at->item, &value);
-	return err != 0 ? err : ctl_reply(call, &value, ctl_type_size(node->list->type(at->item)));
+	int err = ctl_opt_read(at->item, &value);
+	return err != 0 ? err : ctl_reply(call, &value, ctl_type_size(ctl_opt_type(at->item)));
 }
 
 /* ------------------------------------------------------------------ entries */

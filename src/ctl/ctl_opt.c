@@ -2,8 +2,8 @@
  * The directories config.* and opt.*: how the library was built, and the values of the options.
  * opt.* lists the rows of conf_table that are marked as readable (CONF_NODE), so no option is named
  * here. Options do not change after boot (except prof_unwind, one word, when a method of reading
- * stacks is selected), so no lock is needed. Called by ctl.c through the tree of nodes, and by
- * stats.c, which reads the lists of options and of config.* directly.
+ * stacks is selected), so no lock is needed. Called by ctl.c, the options through ctl_opt_name() and
+ * so on, and by stats.c, which reads the options and the list of config.* directly.
  */
 #include "conf/conf.h"
 #include "conf/conf_table.h"
@@ -12,21 +12,14 @@
 
 /* ------------------------------------------------------------------ opt */
 
-static size_t
-opt_count(void) {
-	return conf_nrows;
-}
-
-/* A row without a node has no name here, and so cannot be found or get a MIB. */
-static const char *
-opt_name(size_t i) {
+const char *
+ctl_opt_name(size_t i) {
 	assert(i < conf_nrows);
 	return (conf_rows[i].flags & CONF_NODE) != 0 ? conf_rows[i].key : "";
 }
 
-/* The type of the leaf of row i. CONF_I64 is read as uint64_t: -1 is its greatest value there. */
-static ctl_type_t
-opt_type(size_t i) {
+ctl_type_t
+ctl_opt_type(size_t i) {
 	static const uint8_t types[] = {
 		[CONF_BOOL] = CTL_BOOL,
 		[CONF_UNSIGNED] = CTL_UNSIGNED,
@@ -46,12 +39,8 @@ opt_type(size_t i) {
 	return (ctl_type_t)types[conf_rows[i].type];
 }
 
-/*
- * Reads an option's value from the variable that its row names. ENOENT: it has no node, or is not
- * in this build.
- */
-static int
-opt_read(size_t i, ctl_value_t *out) {
+int
+ctl_opt_read(size_t i, ctl_value_t *out) {
 	const conf_row_t *row = &conf_rows[i];
 	if ((row->flags & CONF_NODE) == 0 || !conf_row_is_built(row)) {
 		return ENOENT;
@@ -66,13 +55,11 @@ opt_read(size_t i, ctl_value_t *out) {
 		break;
 	default:
 		assert(row->type != CONF_CUSTOM);
-		memcpy(out, row->addr, ctl_type_size(opt_type(i)));
+		memcpy(out, row->addr, ctl_type_size(ctl_opt_type(i)));
 		break;
 	}
 	return 0;
 }
-
-static const ctl_list_t opt_list = {opt_count, opt_name, opt_type, opt_read};
 
 /* The option string of the source in CTL_ARG() (conf_source_text); ENOENT if there is none. */
 static int
@@ -102,7 +89,6 @@ const ctl_node_t ctl_dir_opt = {
 	.kind = CTL_LIST,
 	.children = opt_nodes,
 	.nchildren = ARRAY_LEN(opt_nodes),
-	.list = &opt_list,
 };
 
 /* ------------------------------------------------------------------ config */

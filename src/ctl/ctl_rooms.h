@@ -1,8 +1,8 @@
 /*
  * What the files ctl_*.c define for each other: the nodes directly below the root of the tree
- * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the index checks
- * (ctl_stats.c) and the leaf (ctl_arena.c) that other files use. stats.c reads the lists of
- * ctl_dir_config and ctl_dir_opt. Constant data without a lock.
+ * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the leaves of the options
+ * (ctl_opt.c), the index checks (ctl_stats.c) and the leaf (ctl_arena.c) that other files use.
+ * stats.c reads the list of ctl_dir_config and the options. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H
@@ -29,6 +29,15 @@ bool ctl_means_all(size_t i);
 /* Whether there is a small, and a large, size class of this number, each counted from 0. */
 ctl_has_fn_t ctl_has_bin;
 ctl_has_fn_t ctl_has_lextent;
+
+/*
+ * The leaf of row i of conf_rows: its name ("": it has no node, and so cannot be found or get a
+ * MIB), its type (CONF_I64 is read as uint64_t: -1 is its greatest value there), and its value: 0,
+ * or ENOENT if it has no node or is not in this build. Called without the gate and without a lock.
+ */
+const char *ctl_opt_name(size_t i);
+ctl_type_t ctl_opt_type(size_t i);
+int ctl_opt_read(size_t i, ctl_value_t *out);
 
 /*
  * Carries out experimental.arenas_create_ext, a raw leaf (out is NULL, it replies by ctl_reply()):

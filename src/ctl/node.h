@@ -30,7 +30,7 @@
 typedef enum {
 	CTL_DIR,   /* named children, then fields of the struct that base() returns */
 	CTL_ROOT,  /* named children by pointer: the nodes of ctl_rooms.h */
-	CTL_LIST,  /* named children, then leaves that the functions of `list` provide */
+	CTL_LIST,  /* named children, then the options (ctl_opt_name() and so on): opt.* */
 	CTL_INDEX, /* numbered children, all like children[0] */
 	CTL_LEAF
 } ctl_kind_t;
@@ -151,17 +151,6 @@ typedef struct {
 	MANUAL_MEMBER(text)
 } ctl_field_t;
 
-/*
- * Read-only leaves whose names and values come from another table: opt.*. Called without the gate
- * and without a lock.
- */
-typedef struct {
-	size_t (*count)(void);
-	const char *(*name)(size_t i); /* "": the item cannot be found by name */
-	ctl_type_t (*type)(size_t i);
-	int (*read)(size_t i, ctl_value_t *out); /* 0 or an errno value */
-} ctl_list_t;
-
 typedef struct ctl_node_s {
 	char name[CTL_ENTRY_NAME_SIZE];
 	uint8_t kind;   /* ctl_kind_t */
@@ -181,7 +170,6 @@ typedef struct ctl_node_s {
 	union {
 		ctl_get_fn_t *get;
 		const ctl_field_t *fields;
-		const ctl_list_t *list;
 		ctl_has_fn_t *has;
 		ctl_reader_t reader;
 	};

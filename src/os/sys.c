@@ -29,6 +29,9 @@
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE 1
 #endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440 /* on all processors */
+#endif
 
 extern char **environ;
 
@@ -42,17 +45,8 @@ real_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 
 static ssize_t
 real_madvise_many(const struct iovec *ranges, size_t n, int advice) {
-#if PROCESS_MADVISE_NR > 0
-	return sys_call(PROCESS_MADVISE_NR, PIDFD_OF_SELF, ranges, n, advice, 0);
-#elif defined(SYS_process_madvise)
-	return sys_call(SYS_process_madvise, PIDFD_OF_SELF, ranges, n, advice, 0);
-#else
-	(void)ranges;
-	(void)n;
-	(void)advice;
-	errno = ENOSYS;
-	return -1;
-#endif
+	long number = PROCESS_MADVISE_NR > 0 ? PROCESS_MADVISE_NR : SYS_process_madvise;
+	return sys_call(number, PIDFD_OF_SELF, ranges, n, advice, 0);
 }
 
 static int
@@ -82,12 +76,7 @@ real_fchmod(int fd, unsigned mode) {
 
 static int
 real_rename2(const char *from, const char *to, unsigned flags) {
-#ifdef SYS_renameat2
 	return (int)sys_call(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, flags);
-#else
-	errno = ENOSYS;
-	return -1;
-#endif
 }
 
 static ssize_t
@@ -97,12 +86,7 @@ real_getcwd(char *buf, size_t size) {
 
 static ssize_t
 real_getrandom(void *buf, size_t size, unsigned flags) {
-#ifdef SYS_getrandom
 	return sys_call(SYS_getrandom, buf, size, flags);
-#else
-	errno = ENOSYS;
-	return -1;
-#endif
 }
 
 static void *

@@ -318,16 +318,8 @@ os_ncpus(void) {
 
 int
 os_cpu(void) {
-#if HAVE_SCHED_GETCPU
 	int saved = errno;
 	int cpu = sched_getcpu();
 	errno = saved;
 	return cpu;
-#else
-	int saved = errno;
-	unsigned cpu = 0;
-	long ret = sys_call(SYS_getcpu, &cpu, NULL, NULL);
-	errno = saved;
-	return ret == 0 ? (int)cpu : -1;
-#endif
 }

@@ -6,6 +6,7 @@
  */
 #include "test.h"
 
+#include "conf/conf_table.h"
 #include "ctl/ctl.h"
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
@@ -147,20 +148,20 @@ below(const path_t *p, const char *name, size_t i) {
 static void
 walk_items(const path_t *p, const ctl_node_t *node) {
 	size_t n = node->kind == CTL_DIR ? node->nfields
-	    : node->kind == CTL_LIST ? node->list->count() : 0;
+	    : node->kind == CTL_LIST ? conf_nrows : 0;
 
 	for (size_t i = 0; i < n; i++) {
 		bool is_field = node->kind == CTL_DIR;
 
-		if (!is_field && node->list->name(i)[0] == '\0')
+		if (!is_field && ctl_opt_name(i)[0] == '\0')
 			continue;
-		path_t q = below(p, is_field ? node->fields[i].name : node->list->name(i),
+		path_t q = below(p, is_field ? node->fields[i].name : ctl_opt_name(i),
 		    node->nchildren + i);
 
 		nleaves++;
 		check_name(&q);
 		check_reading(&q, ctl_type_size(is_field ? (ctl_type_t)node->fields[i].type
-		    : node->list->type(i)));
+		    : ctl_opt_type(i)));
 		check_read_only(&q);
 	}
 }
@@ -239,8 +240,8 @@ check_rows(const ctl_node_t *node, unsigned depth) {
 		expect(is_name_sound(node->fields[i].name, false)
 		    && ctl_type_size((ctl_type_t)node->fields[i].type) > 0
 		    && (node->fields[i].flags & ~CTL_IF_STATS) == 0, &p, "a field");
-	for (size_t i = 0; node->kind == CTL_LIST && i < node->list->count(); i++)
-		expect(is_name_sound(node->list->name(i), true), &p, "an item");
+	for (size_t i = 0; node->kind == CTL_LIST && i < conf_nrows; i++)
+		expect(is_name_sound(ctl_opt_name(i), true), &p, "an item");
 	for (size_t i = 0; i < node->nchildren; i++) {
 		const ctl_node_t *child = node->kind == CTL_ROOT ? node->rooms[i] : &node->children[i];
 

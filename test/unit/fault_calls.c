@@ -42,7 +42,7 @@
 #define CALLS_BY_NUMBER(X) \
 	X(openat) X(read) X(write) X(close) X(renameat2) X(getcwd) X(getrandom) X(memfd_create) \
 	X(fcntl) X(futex) X(process_madvise) X(ppoll) X(getdents64) \
-	X(rt_sigtimedwait) X(sched_getaffinity) X(getcpu) X(timer_create) X(timer_settime) \
+	X(rt_sigtimedwait) X(sched_getaffinity) X(timer_create) X(timer_settime) \
 	X(clock_gettime) X(fallocate) X(flock) X(mremap)
 #define CALLS(X) CALLS_BY_NAME(X) CALLS_BY_NUMBER(X) X(metadata)
 /*
@@ -52,13 +52,12 @@
 #define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl \
 	|| (call) == call_ftruncate || (call) == call_sched_getaffinity \
 	|| (call) == call_clock_gettime || (call) == call_getrandom \
-	|| (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
+	|| (call) == call_sched_getcpu)
 /* Waits where two threads meet; needs leave; reads a directory again only after a while. */
 #define is_by_chance(call) \
 	((call) == call_futex || (call) == call_process_madvise || (call) == call_getdents64)
-#define is_no_call_here(call) ((call) == (HAVE_SCHED_GETCPU ? call_getcpu : call_sched_getcpu))
 #define is_unused(call) \
-	(is_of_boot(call) || is_no_call_here(call) || (!config_hardening && (call) == call_mprotect))
+	(is_of_boot(call) || (!config_hardening && (call) == call_mprotect))
 
 #define AS_ENUM(n) call_##n,
 enum { CALLS(AS_ENUM) call_count };
@@ -149,9 +148,7 @@ WRAP(ftruncate, EINVAL, int, (int fd, off_t n), (fd, n))
 WRAP(prctl, EINVAL, int, (int op, unsigned long a, unsigned long b, unsigned long c,
     unsigned long d), (op, a, b, c, d))
 WRAP(sysconf, EINVAL, long, (int name), (name))
-#if HAVE_SCHED_GETCPU
 WRAP(sched_getcpu, ENOSYS, int, (void), ())
-#endif
 
 void *__real_mmap(void *a, size_t n, int p, int f, int fd, off_t o);
 void *__wrap_mmap(void *a, size_t n, int p, int f, int fd, off_t o);
@@ -209,7 +206,6 @@ error_of(int call) {
 	case call_getrandom:
 	case call_memfd_create:
 	case call_fcntl:
-	case call_getcpu: return ENOSYS;
 	case call_futex:
 	case call_rt_sigtimedwait: return EINTR;
 	case call_timer_create: return EAGAIN;
@@ -921,8 +917,7 @@ test_boot(void) {
 			bool is_over = false;
 			for (unsigned k = 1; k < 100 && !is_over; k = next_use(k)) {
 				snprintf(text, sizeof(text), "FAULT_BOOT=%02d %03u %d", call, k, is_for_ever);
-				run_child_env(&r, "boot", call == call_getcpu || call == call_sched_getcpu ? by_cpu
-				    : env);
+				run_child_env(&r, "boot", call == call_sched_getcpu ? by_cpu : env);
 				n++;
 				n_hit += exited_with(&r, STATUS_WENT_WELL);
 				is_over = exited_with(&r, STATUS_NO_FAULT) || !exited_with(&r, STATUS_WENT_WELL);
