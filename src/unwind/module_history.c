@@ -29,7 +29,7 @@ static LARGE_BSS struct {
 	atomic_p_t first; /* first record of the list */
 	/*
 	 * Set by the thread that may write `first`, the fields from `last` to `loaded`, and records
-	 * (all but is_covered, see `path`).
+	 * (all but is_covered, which module_history_gone() writes).
 	 */
 	atomic_b_t is_looking;
 	record_t *last; /* last record of the list */
@@ -40,11 +40,6 @@ static LARGE_BSS struct {
 	bool has_missed; /* the next look must list: a record was not made (gate closed, no memory) */
 	bool has_looked; /* the last listing was complete, so `adds` and `subs` count */
 	char loaded[4096]; /* scratch: a copy of a path as the loader has it */
-	/*
-	 * Scratch of module_history_gone(): a path made absolute. The mutex of prof_dump.c lets one
-	 * thread at a time call that function, which also writes `is_covered` in the records.
-	 */
-	char path[4096];
 } history;
 
 /* The record after r; the first one for NULL. */
@@ -110,27 +105,6 @@ record_find(const struct sys_module_s *m, bool *is_taken) {
 	*is_taken = last != NULL;
 	bool is_enough = atomic_load_u32(&history.n, MO_RELAXED) >= MODULE_HISTORY_ENOUGH;
 	return last == same || is_enough ? same : NULL;
-}
-
-/*
- * The path as an absolute one, for a profile. The loader's name may be relative to the current
- * directory at the time of loading; that directory is taken to be the present one. It is not asked
- * for earlier, because a program may forbid that system call.
- */
-static const char *
-absolute(const char *path) {
-	size_t len = strlen(path);
-	if (path[0] == '/' || strchr(path, '/') == NULL
-	    || sys_getcwd(history.path, sizeof(history.path)) != 0) {
-		return path;
-	}
-	size_t dir = strlen(history.path);
-	if (dir + 1 + len + 1 > sizeof(history.path)) {
-		return path;
-	}
-	history.path[dir] = '/';
-	memcpy(history.path + dir + 1, path, len + 1);
-	return history.path;
 }
 
 /*
@@ -248,17 +222,11 @@ module_history_look_program(const char *exe) {
 	return program;
 }
 
-/* Sets is_covered if the range overlaps the record's. */
-static void
-cover(record_t *r, uintptr_t start, uintptr_t end) {
-	r->is_covered = r->is_covered || overlaps(r, start, end);
-}
-
 /* Marks the records of places where an object is loaded now. */
 static int
 cover_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	for (record_t *r = record_next(NULL); r != NULL; r = record_next(r)) {
-		cover(r, m->start, m->end);
+		r->is_covered = r->is_covered || overlaps(r, m->start, m->end);
 	}
 	return 0;
 }
@@ -301,7 +269,6 @@ module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void *ct
 			m.bias = m.start + (r->bias - r->start);
 		}
 		if (!r->is_covered || is_elsewhere) {
-			m.path = absolute(m.path);
 			ret = cb(ctx, &m);
 		}
 	}
@@ -336,20 +303,11 @@ module_history_place(uintptr_t addr, uint32_t then, uint32_t now) {
 	return at != NULL && is_shadowed(at, now) ? shadow_of(at) + (addr - at->start) : addr;
 }
 
-/*
- * Whether an object is never unloaded: the program, this library, the C library, the loader, and
- * others that were there at the start.
- */
+/* Whether an object is never unloaded: the program, and others that were there at the start. */
 static bool
 stays(const struct object_place_s *o) {
-	const uintptr_t places[] = {(uintptr_t)sys_auxval(AT_PHDR), (uintptr_t)sys_auxval(AT_BASE),
-		(uintptr_t)&history, (uintptr_t)&getauxval};
-	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-		if (places[i] - o->start < o->end - o->start) {
-			return true;
-		}
-	}
-	return objects_is_of_start(o);
+	uintptr_t program = (uintptr_t)sys_auxval(AT_PHDR);
+	return program - o->start < o->end - o->start || objects_is_of_start(o);
 }
 
 /*

@@ -697,6 +697,21 @@ module_line(void *ctx, const struct sys_module_s *mod) {
 	return 0;
 }
 
+/*
+ * Adds the line of an object that is gone. The loader's name may be relative to the current
+ * directory at the time of loading; that directory is taken to be the present one. It is not asked
+ * for earlier, because a program may forbid that system call.
+ */
+static int
+gone_line(void *m, const struct sys_module_s *mod) {
+	struct sys_module_s named = *mod;
+	if (strchr(named.path, '/') != NULL && strlen(named.path) < sizeof(dumper.maps)) {
+		prof_sys_path_absolute(dumper.maps, sizeof(dumper.maps), named.path);
+		named.path = dumper.maps;
+	}
+	return module_line(m, &named);
+}
+
 /* If a black box was too full for some stacks, adds a made-up object that names their site. */
 static void
 module_no_room(modules_t *m) {
@@ -715,7 +730,7 @@ static void
 modules_list(modules_t *m) {
 	sys_modules(module_line, m, dumper.maps);
 	if (!m->as_maps) {
-		module_history_gone(module_line, m, dumper.last_module);
+		module_history_gone(gone_line, m, dumper.last_module);
 		module_no_room(m);
 	}
 }
