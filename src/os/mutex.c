@@ -35,6 +35,13 @@ static struct {
 	uint32_t survivor; /* written before last_absent; 0: it had no number then */
 } mutex_state;
 
+/* Makes a maximum at least so great. */
+#define RAISE(counter, value) do { \
+	if ((value) > MUTEX_GET(counter)) { \
+		MUTEX_SET(counter, value); \
+	} \
+} while (0)
+
 #define N_SPARE_IDS (sizeof(mutex_state.spare_ids) / sizeof(mutex_state.spare_ids[0]))
 
 /* A number that no living thread has. */
@@ -136,24 +143,20 @@ void
 mutex_lock_slow(mutex_t *m, uint32_t me) {
 	assert(me != 0 && me == tls_get()->lock_id);
 	if (mutex_try_spin(m, me)) {
-		MUTEX_ADD(m->n_spin_acquired, 1);
+		MUTEX_ADD(m->counts.n_spin_acquired, 1);
 		return;
 	}
 	uint64_t before = nstime_monotonic_ns();
 	/* Threads that wait now, with this one. */
-	uint32_t n_thds = atomic_fetch_add_u32(&m->n_waiting_thds, 1, MO_RELAXED) + 1;
+	uint32_t n_thds = atomic_fetch_add_u32(&m->counts.n_waiting_thds, 1, MO_RELAXED) + 1;
 	sleep_until_got(m, me);
 	mutex_assert_owner(m);
-	atomic_fetch_sub_u32(&m->n_waiting_thds, 1, MO_RELAXED);
+	atomic_fetch_sub_u32(&m->counts.n_waiting_thds, 1, MO_RELAXED);
 	uint64_t waited = nstime_ns_between(before, nstime_monotonic_ns());
-	MUTEX_ADD(m->n_wait_times, 1);
-	MUTEX_ADD(m->tot_wait_time, waited);
-	if (waited > MUTEX_GET(m->max_wait_time)) {
-		MUTEX_SET(m->max_wait_time, waited);
-	}
-	if (n_thds > MUTEX_GET(m->max_n_thds)) {
-		MUTEX_SET(m->max_n_thds, n_thds);
-	}
+	MUTEX_ADD(m->counts.n_wait_times, 1);
+	MUTEX_ADD(m->counts.tot_wait_time, waited);
+	RAISE(m->counts.max_wait_time, waited);
+	RAISE(m->counts.max_n_thds, n_thds);
 }
 
 void
@@ -212,7 +215,7 @@ mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank) {
 	}
 	/* The parent's waiters do not exist in the child. */
 	atomic_store_u32(&m->word, mutex_self(), MO_RELAXED);
-	atomic_store_u32(&m->n_waiting_thds, 0, MO_RELAXED);
+	atomic_store_u32(&m->counts.n_waiting_thds, 0, MO_RELAXED);
 }
 
 void
@@ -227,39 +230,26 @@ mutex_disown(void) {
 
 void
 mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m) {
-	dst->tot_wait_time = MUTEX_GET(m->tot_wait_time);
-	dst->max_wait_time = MUTEX_GET(m->max_wait_time);
-	dst->n_wait_times = MUTEX_GET(m->n_wait_times);
-	dst->n_spin_acquired = MUTEX_GET(m->n_spin_acquired);
-	dst->max_n_thds = MUTEX_GET(m->max_n_thds);
-	dst->n_waiting_thds = atomic_load_u32(&m->n_waiting_thds, MO_RELAXED);
-	dst->n_owner_switches = MUTEX_GET(m->n_owner_switches);
-	dst->n_lock_ops = MUTEX_GET(m->n_lock_ops);
+#define READ(counter) dst->counter = MUTEX_GET(m->counts.counter);
+	MUTEX_SUMS(READ)
+	MUTEX_MAXIMA(READ)
+#undef READ
 }
 
 void
 mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src) {
-	dst->tot_wait_time += src->tot_wait_time;
-	dst->n_wait_times += src->n_wait_times;
-	dst->n_spin_acquired += src->n_spin_acquired;
-	dst->n_waiting_thds += src->n_waiting_thds;
-	dst->n_owner_switches += src->n_owner_switches;
-	dst->n_lock_ops += src->n_lock_ops;
-	if (src->max_wait_time > dst->max_wait_time) {
-		dst->max_wait_time = src->max_wait_time;
-	}
-	if (src->max_n_thds > dst->max_n_thds) {
-		dst->max_n_thds = src->max_n_thds;
-	}
+#define ADD(counter) dst->counter += src->counter;
+#define RAISE_TO(counter) RAISE(dst->counter, src->counter);
+	MUTEX_SUMS(ADD)
+	MUTEX_MAXIMA(RAISE_TO)
+#undef ADD
+#undef RAISE_TO
 }
 
 void
 mutex_prof_reset(mutex_t *m) {
-	MUTEX_SET(m->tot_wait_time, 0);
-	MUTEX_SET(m->max_wait_time, 0);
-	MUTEX_SET(m->n_wait_times, 0);
-	MUTEX_SET(m->n_spin_acquired, 0);
-	MUTEX_SET(m->max_n_thds, 0);
-	MUTEX_SET(m->n_owner_switches, 0);
-	MUTEX_SET(m->n_lock_ops, 0);
+#define CLEAR(counter) MUTEX_SET(m->counts.counter, 0);
+	MUTEX_SUMS(CLEAR)
+	MUTEX_MAXIMA(CLEAR)
+#undef CLEAR
 }

@@ -30,35 +30,32 @@
 /* Bit of the word: some thread may sleep in futex(2), so the release has to wake one. */
 #define MUTEX_WAITERS UINT32_C(0x80000000)
 
-/* A copy of a mutex's counters. */
+/* The counters that are added up over several mutexes, and those of which the greatest counts. */
+#define MUTEX_SUMS(X) \
+	X(n_lock_ops) X(n_owner_switches) X(n_spin_acquired) X(n_wait_times) X(tot_wait_time)
+#define MUTEX_MAXIMA(X) X(max_wait_time) X(max_n_thds)
+
+/* The counters of a mutex, or a copy or a sum of such. */
 typedef struct {
-	/* Nanoseconds that acquisitions waited after the spin loop: their sum and the longest. */
+	/* All acquisitions, and those by another thread than the last owner, the first one too. */
+	uint64_t n_lock_ops;
+	uint64_t n_owner_switches;
+	/* Acquisitions for which spinning was enough, and those that had to wait after that. */
+	uint64_t n_spin_acquired;
+	uint64_t n_wait_times;
+	/* Nanoseconds that these waited after the spin loop: their sum and the longest. */
 	uint64_t tot_wait_time;
 	uint64_t max_wait_time;
-	/* Acquisitions that had to wait so, and those for which spinning was enough. */
-	uint64_t n_wait_times;
-	uint64_t n_spin_acquired;
-	/* The greatest number of threads that waited at once, and the number that waits now. */
+	/* The greatest number of threads that waited at once. */
 	uint32_t max_n_thds;
-	uint32_t n_waiting_thds;
-	/* Acquisitions by another thread than the last owner, the first one too, and all of them. */
-	uint64_t n_owner_switches;
-	uint64_t n_lock_ops;
+	atomic_u32_t n_waiting_thds; /* that wait now; only in a mutex itself */
 } mutex_prof_data_t;
 
 typedef struct mutex_s {
 	atomic_u32_t word;
 	/* Number of the last owner, to count changes of owner; written by the holder. */
 	uint32_t prev_owner;
-	/* The counters, as in mutex_prof_data_t. */
-	uint64_t n_lock_ops;
-	uint64_t n_owner_switches;
-	uint64_t n_spin_acquired;
-	uint64_t n_wait_times;
-	uint64_t tot_wait_time;
-	uint64_t max_wait_time;
-	uint32_t max_n_thds;
-	atomic_u32_t n_waiting_thds;
+	mutex_prof_data_t counts;
 #if CONFIG_DEBUG
 	witness_t witness;
 #endif
@@ -89,8 +86,8 @@ void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 void mutex_disown(void);
 /*
  * Counters. mutex_prof_read() copies those of m to dst; if the caller holds m, they are of one
- * instant, n_waiting_thds apart. mutex_prof_merge() adds src to dst, and takes the greater one of
- * the fields max_*. mutex_prof_reset() sets those of m to 0, but for n_waiting_thds.
+ * instant. mutex_prof_merge() adds src to dst, and takes the greater one of
+ * the fields max_*. mutex_prof_reset() sets those of m to 0.
  */
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);
@@ -166,10 +163,10 @@ mutex_try_word(mutex_t *m, uint32_t me) {
 /* Counts an acquisition. The caller holds m. */
 ALWAYS_INLINE void
 mutex_count_owner(mutex_t *m, uint32_t me) {
-	MUTEX_ADD(m->n_lock_ops, 1);
+	MUTEX_ADD(m->counts.n_lock_ops, 1);
 	if (m->prev_owner != me) {
 		m->prev_owner = me;
-		MUTEX_ADD(m->n_owner_switches, 1);
+		MUTEX_ADD(m->counts.n_owner_switches, 1);
 	}
 }
 

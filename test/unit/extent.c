@@ -391,7 +391,7 @@ test_hooks_meanwhile(ecache_t *waste) {
 	pthread_create(&t, NULL, late_thread, NULL);
 	mutex_lock(&src.grow_mtx);
 	atomic_store_b(&late.begins, true, MO_RELEASE);
-	while (atomic_load_u32(&src.grow_mtx.n_waiting_thds, MO_RELAXED) == 0) {
+	while (atomic_load_u32(&src.grow_mtx.counts.n_waiting_thds, MO_RELAXED) == 0) {
 		usleep(1000);
 	}
 	ehooks_set(&src.ehooks, &own);
