@@ -341,7 +341,7 @@ test_locks(void) {
 	enum { N = 8 };
 	size_t usize = (size_t)512 << 10;
 	arena_t *a = arenas_get(0);
-	const uint64_t *locks = &a->pac.hot_mtx.n_lock_ops;
+	const uint64_t *locks = &a->pac.hot_mtx.counts.n_lock_ops;
 	void *p[N];
 	gate_enter(tls_get());
 	for (unsigned i = 0; i < N; i++) {

@@ -168,7 +168,7 @@ test_large(void) {
 static void
 mutex_move(mutex_t *m, mutex_prof_data_t *want) {
 	mutex_lock(m);
-#define MOVE(name, member, type, says) m->member = want->member = (type)NEXT;
+#define MOVE(name, member, type, says) m->counts.member = want->member = (type)NEXT;
 	MUTEX_STATS_FIELDS(MOVE)
 #undef MOVE
 	mutex_unlock(m);

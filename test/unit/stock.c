@@ -153,7 +153,7 @@ test_only_thread(void) {
 
 static uint64_t
 n_locked(arena_t *a) {
-	return arena_bin(a, IND, 0)->mtx.n_lock_ops;
+	return arena_bin(a, IND, 0)->mtx.counts.n_lock_ops;
 }
 
 /*
