@@ -168,10 +168,9 @@ imalloc_is_interrupted(const struct tls_s *t) {
 
 /* Asserts the precondition of the slow path's parts: inside the gate, with the thread's own tsd. */
 static inline void
-imalloc_assert_in_gate(const tsd_t *tsd) {
+imalloc_assert_in_gate(const tsd_t *tsd UNUSED) {
 	assert(gate_is_entered(tls_get()));
 	assert(tsd == NULL || tsd->tls == tls_get());
-	(void)tsd;
 }
 
 /*

@@ -215,8 +215,7 @@ parse_dump_limit(const conf_row_t *row, const char *value, size_t len) {
 }
 
 static int
-parse_log(const conf_row_t *row, const char *value, size_t len) {
-	(void)row;
+parse_log(const conf_row_t *row UNUSED, const char *value, size_t len) {
 	return call_log_names_set(value, len);
 }
 

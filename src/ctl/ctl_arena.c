@@ -49,8 +49,7 @@ get_initialized(const ctl_call_t *call, ctl_value_t *out) {
  * or what is due.
  */
 static int
-act_purge(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)in;
+act_purge(const ctl_call_t *call, const ctl_value_t *in UNUSED) {
 	bool all_pages = ctl_arg(call);
 	size_t i = call->mib[1];
 	assert(i <= arenas_narenas_total() || i >= CTL_ARENAS_ALL);
@@ -99,8 +98,7 @@ settle_own_frees(void) {
 }
 
 static int
-act_reset(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)in;
+act_reset(const ctl_call_t *call, const ctl_value_t *in UNUSED) {
 	if (arena_of(call) == NULL) {
 		return EFAULT;
 	}
@@ -109,8 +107,7 @@ act_reset(const ctl_call_t *call, const ctl_value_t *in) {
 }
 
 static int
-act_destroy(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)in;
+act_destroy(const ctl_call_t *call, const ctl_value_t *in UNUSED) {
 	if (arena_of(call) == NULL) {
 		return EFAULT;
 	}
@@ -255,9 +252,8 @@ set_dss(const ctl_call_t *call, const ctl_value_t *in) {
  * comes first, the buffer is filled also if the result is EINVAL because of a NULL at newp.
  */
 static int
-raw_name(const ctl_call_t *call, ctl_value_t *out) {
+raw_name(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	mutex_assert_owner(&snapshot_mutex);
-	(void)out;
 	char *text;
 	size_t i = call->mib[1];
 	bool reads = ctl_wants_reply(call);
@@ -348,11 +344,9 @@ typedef struct {
 
 /* Filled in at each read, under the snapshot's lock. */
 static const void *
-base_facts(const ctl_node_t *dir, const size_t *mib) {
+base_facts(const ctl_node_t *dir UNUSED, const size_t *mib UNUSED) {
 	mutex_assert_owner(&snapshot_mutex);
 	static arena_facts_t facts;
-	(void)dir;
-	(void)mib;
 	facts.quantum = (size_t)1 << LG_QUANTUM;
 	facts.page = PAGE;
 	facts.hugepage = HUGEPAGE;
@@ -394,8 +388,7 @@ static const ctl_field_t facts_fields[] = {
 };
 
 static const void *
-base_bin(const ctl_node_t *dir, const size_t *mib) {
-	(void)dir;
+base_bin(const ctl_node_t *dir UNUSED, const size_t *mib) {
 	assert(mib[2] < SC_NBINS);
 	return &bin_infos[mib[2]];
 }
@@ -466,14 +459,12 @@ create(const ctl_call_t *call, size_t newlen) {
 }
 
 static int
-raw_create(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
+raw_create(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	return create(call, sizeof(ehooks_table_t *));
 }
 
 int
-ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out) {
-	(void)out;
+ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	return create(call, sizeof(arena_config_t));
 }
 

@@ -107,9 +107,8 @@ ask_query(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-raw_batch_query(const ctl_call_t *call, ctl_value_t *out) {
+raw_batch_query(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	size_t n = call->newlen / sizeof(void *);
-	(void)out;
 	if (call->oldp == NULL || call->oldlenp == NULL || call->newp == NULL || n == 0
 	    || call->newlen != n * sizeof(void *) || n > SIZE_MAX / sizeof(extent_util_short_t)
 	    || *call->oldlenp != n * sizeof(extent_util_short_t)) {
@@ -185,10 +184,9 @@ ask_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
  * before the profiler is booted. EINVAL: nothing asked, a wrong length, or prof_hook_set() refuses.
  */
 static int
-raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {
+raw_prof_hook(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	prof_hook_t which = (prof_hook_t)ctl_arg(call);
 	prof_hook_fn_t hook, old = prof_hook_get(which);
-	(void)out;
 	if ((!ctl_wants_reply(call) && call->newp == NULL)
 	    || (ctl_wants_reply(call) && *call->oldlenp != sizeof(old))
 	    || (call->newp != NULL && call->newlen != sizeof(hook))) {
@@ -203,18 +201,16 @@ raw_prof_hook(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_safety_abort(const ctl_call_t *call, const ctl_value_t *in) {
+set_safety_abort(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	void (*hook)(const char *);
-	(void)call;
 	memcpy(&hook, in, sizeof(hook));
 	__atomic_store_n(&safety_abort_hook, hook, MO_RELAXED);
 	return 0;
 }
 
 static int
-set_thread_event(const ctl_call_t *call, const ctl_value_t *in) {
+set_thread_event(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	user_event_t event;
-	(void)call;
 	memcpy(&event, in, sizeof(event));
 	return user_event_add(&event);
 }
@@ -230,8 +226,7 @@ ask_hook_install(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_hook_remove(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_hook_remove(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	return alloc_hook_remove(in->p);
 }
 
@@ -244,9 +239,8 @@ typedef struct {
 } recent_dump_t;
 
 static int
-set_recent_dump(const ctl_call_t *call, const ctl_value_t *in) {
+set_recent_dump(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	recent_dump_t sink;
-	(void)call;
 	memcpy(&sink, in, sizeof(sink));
 	return prof_recent_alloc_dump(sink.write_cb, sink.opaque);
 }

@@ -120,9 +120,7 @@ static const build_facts_t build_facts = {
 };
 
 static const void *
-base_build_facts(const ctl_node_t *dir, const size_t *mib) {
-	(void)dir;
-	(void)mib;
+base_build_facts(const ctl_node_t *dir UNUSED, const size_t *mib UNUSED) {
 	return &build_facts;
 }
 

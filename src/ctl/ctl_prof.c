@@ -32,23 +32,19 @@ set_dump(const ctl_call_t *call, const ctl_value_t *in) {
 }
 
 static int
-act_mark(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+act_mark(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	return prof_mark(false);
 }
 
 static int
-set_prefix(const ctl_call_t *call, const ctl_value_t *in) {
+set_prefix(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	const char *prefix = read_text(in);
-	(void)call;
 	return prefix == NULL ? EFAULT : prof_sys_prefix_set(prefix);
 }
 
 /* SIZE_MAX, without newp, keeps the rate; so a number above 63 becomes 63 here already. */
 static int
-set_reset(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_reset(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	return prof_reset(in == NULL ? SIZE_MAX : min_zu(in->z, 63));
 }
 
@@ -67,16 +63,13 @@ settle_deferred_frees(void) {
 }
 
 static int
-set_log_start(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_log_start(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	settle_deferred_frees();
 	return prof_log_start(read_text(in));
 }
 
 static int
-raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
-	(void)out;
+raw_log_stop(const ctl_call_t *call UNUSED, ctl_value_t *out UNUSED) {
 	settle_deferred_frees();
 	return prof_log_stop();
 }
@@ -84,14 +77,12 @@ raw_log_stop(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ prof.session */
 
 static int
-set_session_start(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_session_start(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	return prof_session_start(read_text(in), NULL, NULL);
 }
 
 static int
-set_session_stop(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_session_stop(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	/* 0 in newp is the number of no session; without newp any session is meant */
 	return prof_session_stop(in == NULL ? 0 : in->u64 != 0 ? in->u64 : PROF_SESSION_NONE, NULL);
 }
@@ -152,9 +143,7 @@ write_metric(const char *name) {
 }
 
 static int
-act_rearm(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+act_rearm(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	prof_trigger_rearm();
 	return 0;
 }

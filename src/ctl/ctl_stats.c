@@ -39,8 +39,7 @@ arena_of(const size_t *mib) {
 }
 
 static const void *
-base_global(const ctl_node_t *dir, const size_t *mib) {
-	(void)mib;
+base_global(const ctl_node_t *dir, const size_t *mib UNUSED) {
 	const snapshot_t *s = snapshot_get_locked();
 	return ctl_node_part(dir, s == NULL ? NULL : &s->global, 0);
 }
@@ -163,17 +162,14 @@ static const ctl_field_t hpa_alloc_fields[] = {HPA_ALLOC_FIELDS(HPA_ALLOC_NODE_F
 /* ------------------------------------------------------------------ leaves outside the lists */
 
 static int
-act_mutexes_reset(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+act_mutexes_reset(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	snapshot_mutexes_reset_locked();
 	return 0;
 }
 
 /* Adds up the counters of pages in use without a snapshot, so the sum is of no single moment. */
 static int
-get_approximate_active(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+get_approximate_active(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	size_t npages = 0;
 	unsigned narenas = arenas_narenas_total();
 	for (unsigned i = 0; i < narenas; i++) {

@@ -39,8 +39,7 @@ this_thread(void) {
 
 /* From now on the thread is not moved to a vacant arena (tsd_arena_heartbeat). */
 static int
-get_arena(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+get_arena(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	tsd_t *tsd = this_thread();
 	if (tsd != NULL) {
 		tsd->is_arena_known = true;
@@ -50,9 +49,8 @@ get_arena(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_arena(const ctl_call_t *call, const ctl_value_t *in) {
+set_arena(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	unsigned ind = in->u;
-	(void)call;
 	if (ind >= arenas_narenas_total()) {
 		return EFAULT;
 	}
@@ -106,9 +104,7 @@ read_peak(void) {
 }
 
 static int
-act_peak_reset(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+act_peak_reset(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	tsd_t *tsd = this_thread();
 	if (tsd != NULL) {
 		peak_reset(tsd);
@@ -143,9 +139,7 @@ write_tcache_max(size_t max) {
 }
 
 static int
-act_tcache_flush(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+act_tcache_flush(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	tsd_t *tsd = this_thread();
 	if (tsd == NULL || tsd->tcache == NULL) {
 		return EFAULT;
@@ -157,9 +151,8 @@ act_tcache_flush(const ctl_call_t *call, const ctl_value_t *in) {
 
 /* Returns the limit of cached objects of the class of the size in newp; 0 without cache or tsd. */
 static int
-raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out) {
+raw_ncached_max_read(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	size_t size;
-	(void)out;
 	if (call->newp == NULL || call->newlen != sizeof(size)) {
 		return EINVAL;
 	}
@@ -181,9 +174,8 @@ apply_ncached_max(size_t from, size_t to, size_t n) {
 
 /* Checks the whole text before any of it is applied. After EAGAIN the items before have effect. */
 static int
-set_ncached_max(const ctl_call_t *call, const ctl_value_t *in) {
+set_ncached_max(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	const char *text = in->s;
-	(void)call;
 	tsd_t *tsd = this_thread();
 	if (tsd == NULL || tsd->tcache == NULL) {
 		return ENOENT;
@@ -204,9 +196,7 @@ set_ncached_max(const ctl_call_t *call, const ctl_value_t *in) {
  * processor, probably no other thread uses this arena soon, so it is purged at once.
  */
 static int
-act_idle(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+act_idle(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	tsd_t *tsd = this_thread();
 	if (tsd == NULL) {
 		return 0;
@@ -224,9 +214,8 @@ act_idle(const ctl_call_t *call, const ctl_value_t *in) {
 /* ------------------------------------------------------------------ the profiler's view */
 
 static int
-raw_prof_name(const ctl_call_t *call, ctl_value_t *out) {
+raw_prof_name(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	const char *name;
-	(void)out;
 	bool has_new = call->newp != NULL || call->newlen != 0;
 	if (ctl_wants_reply(call) && has_new) {
 		return EPERM;
@@ -269,8 +258,7 @@ write_prof_label(const char *text) {
 }
 
 static int
-get_prof_labelp(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+get_prof_labelp(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	out->p = &tls_get()->label;
 	return 0;
 }
@@ -278,9 +266,8 @@ get_prof_labelp(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ caches by hand */
 
 static int
-raw_tcache_create(const ctl_call_t *call, ctl_value_t *out) {
+raw_tcache_create(const ctl_call_t *call, ctl_value_t *out UNUSED) {
 	unsigned id;
-	(void)out;
 	if (call->newp != NULL || call->newlen != 0) {
 		return EPERM;
 	}
@@ -297,14 +284,12 @@ raw_tcache_create(const ctl_call_t *call, ctl_value_t *out) {
 }
 
 static int
-set_tcache_id_flush(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_tcache_id_flush(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	return tcaches_flush(this_thread(), in->u);
 }
 
 static int
-set_tcache_id_destroy(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
+set_tcache_id_destroy(const ctl_call_t *call UNUSED, const ctl_value_t *in) {
 	return tcaches_destroy(this_thread(), in->u);
 }
 

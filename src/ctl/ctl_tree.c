@@ -12,23 +12,19 @@
 #include "util/assert.h"
 
 static int
-get_version(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+get_version(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	out->s = JEMALLOC_VERSION;
 	return 0;
 }
 
 static int
-get_epoch(const ctl_call_t *call, ctl_value_t *out) {
-	(void)call;
+get_epoch(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	out->u64 = snapshot_epoch_locked();
 	return 0;
 }
 
 static int
-set_epoch(const ctl_call_t *call, const ctl_value_t *in) {
-	(void)call;
-	(void)in;
+set_epoch(const ctl_call_t *call UNUSED, const ctl_value_t *in UNUSED) {
 	return snapshot_refresh_locked();
 }
 

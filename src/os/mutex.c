@@ -160,13 +160,11 @@ mutex_lock_slow(mutex_t *m, uint32_t me) {
 }
 
 void
-mutex_init(mutex_t *m, const char *name, unsigned rank) {
+mutex_init(mutex_t *m, const char *name UNUSED, unsigned rank UNUSED) {
 	memset(m, 0, sizeof(*m));
 #if CONFIG_DEBUG
 	witness_init(&m->witness, name, rank);
 #else
-	(void)name;
-	(void)rank;
 #endif
 }
 

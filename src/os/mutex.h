@@ -218,15 +218,13 @@ mutex_unlock(mutex_t *m) {
 }
 
 ALWAYS_INLINE void
-mutex_assert_owner(const mutex_t *m) {
+mutex_assert_owner(const mutex_t *m UNUSED) {
 	assert(mutex_is_owner(m));
-	(void)m;
 }
 
 ALWAYS_INLINE void
-mutex_assert_not_owner(const mutex_t *m) {
+mutex_assert_not_owner(const mutex_t *m UNUSED) {
 	assert(!mutex_is_owner(m));
-	(void)m;
 }
 
 #endif

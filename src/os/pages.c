@@ -569,16 +569,13 @@ pages_set_thp_state(void *addr, size_t size) {
 }
 
 void
-pages_set_name(void *addr, size_t size, const char *name) {
+pages_set_name(void *addr UNUSED, size_t size UNUSED, const char *name UNUSED) {
 #if HAVE_PRCTL_VMA && defined(PR_SET_VMA) && defined(PR_SET_VMA_ANON_NAME)
 	int saved = errno;
 	prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)(uintptr_t)addr,
 	    (unsigned long)size, (unsigned long)(uintptr_t)name);
 	errno = saved;
 #else
-	(void)addr;
-	(void)size;
-	(void)name;
 #endif
 }
 

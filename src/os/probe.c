@@ -82,17 +82,12 @@ FUNCTION("probe_free_fire", PROBE("free", "8@x0") "ret\n");
 #else
 
 void
-probe_alloc_fire(const void *ptr, size_t size, uint64_t weighted_bytes,
-    const struct probe_frame_s *frames) {
-	(void)ptr;
-	(void)size;
-	(void)weighted_bytes;
-	(void)frames;
+probe_alloc_fire(const void *ptr UNUSED, size_t size UNUSED, uint64_t weighted_bytes UNUSED,
+    const struct probe_frame_s *frames UNUSED) {
 }
 
 void
-probe_free_fire(const void *ptr) {
-	(void)ptr;
+probe_free_fire(const void *ptr UNUSED) {
 }
 
 #endif

@@ -221,8 +221,7 @@ sys_module_of_image(struct sys_module_s *m, uintptr_t start, uintptr_t end,
 }
 
 static int
-on_module(struct dl_phdr_info *info, size_t size, void *opaque) {
-	(void)size;
+on_module(struct dl_phdr_info *info, size_t size UNUSED, void *opaque) {
 	struct modules_ctx *c = opaque;
 	struct sys_module_s m = {.bias = info->dlpi_addr, .path = info->dlpi_name,
 		.headers = info->dlpi_phdr, .n_headers = info->dlpi_phnum};

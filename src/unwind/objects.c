@@ -84,18 +84,13 @@ have_lookup(void) {
 }
 
 bool
-objects_place(uintptr_t pc, struct object_place_s *place) {
-	(void)pc;
-	(void)place;
+objects_place(uintptr_t pc UNUSED, struct object_place_s *place UNUSED) {
 	return false;
 }
 
 bool
-objects_describe(const struct object_place_s *place, struct sys_module_s *m,
-    unsigned char *build_id) {
-	(void)place;
-	(void)m;
-	(void)build_id;
+objects_describe(const struct object_place_s *place UNUSED, struct sys_module_s *m UNUSED,
+    unsigned char *build_id UNUSED) {
 	return false;
 }
 #endif
