@@ -9,21 +9,27 @@
 
 #include "conf/conf_range.h"
 #include "util/compiler.h"
+#include "util/emitter.h"
 #include "util/manual.h"
 
-/* The type of a row's variable, which decides how a value is read and shown. */
+/*
+ * The type of a row's variable, which decides how a value is read and shown. Those up to CONF_TEXT
+ * have the numbers of the emitter's types, and so of the types of leaves (ctl/node.h).
+ */
 typedef enum {
-	CONF_BOOL,     /* bool; true or false */
-	CONF_UNSIGNED, /* unsigned */
-	CONF_SIZE,     /* size_t */
-	CONF_SSIZE,    /* ssize_t */
-	CONF_U64,      /* uint64_t */
-	CONF_I64,      /* int64_t */
-	CONF_FXP,      /* fxp_t: decimal ratio, stored in 16.16 fixed point like its min and max */
+	CONF_BOOL = emitter_type_bool, /* bool; true or false */
+	CONF_UNSIGNED = emitter_type_unsigned,
+	/* fxp_t: decimal ratio, stored in 16.16 fixed point like its min and max */
+	CONF_FXP = emitter_type_uint32,
+	CONF_U64 = emitter_type_uint64,
+	CONF_SIZE = emitter_type_size,
+	CONF_SSIZE = emitter_type_ssize,
+	CONF_I64 = emitter_type_int64,
+	/* const char *: copied to row->room, at most row->max bytes with the NUL */
+	CONF_TEXT = emitter_type_string,
 	CONF_WORD,     /* const char *: one of row->words */
 	CONF_ENUM,     /* unsigned: index into row->words */
 	CONF_LETTERS,  /* char[]: letters of row->words[0], each at most once; later ones are added */
-	CONF_TEXT,     /* const char *: copied to row->room, at most row->max bytes with the NUL */
 	CONF_CUSTOM    /* row->parse reads it; it is not shown */
 } conf_type_t;
 

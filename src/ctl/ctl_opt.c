@@ -20,23 +20,10 @@ ctl_opt_name(size_t i) {
 
 ctl_type_t
 ctl_opt_type(size_t i) {
-	static const uint8_t types[] = {
-		[CONF_BOOL] = CTL_BOOL,
-		[CONF_UNSIGNED] = CTL_UNSIGNED,
-		[CONF_SIZE] = CTL_SIZE,
-		[CONF_SSIZE] = CTL_SSIZE,
-		[CONF_U64] = CTL_U64,
-		[CONF_I64] = CTL_U64,
-		[CONF_FXP] = CTL_U32,
-		[CONF_WORD] = CTL_STRING,
-		[CONF_ENUM] = CTL_STRING,
-		[CONF_LETTERS] = CTL_STRING,
-		[CONF_TEXT] = CTL_STRING,
-		[CONF_CUSTOM] = CTL_NONE,
-	};
-	static_assert(ARRAY_LEN(types) == CONF_CUSTOM + 1, "each type of a row has one of a leaf");
-	assert(i < conf_nrows && conf_rows[i].type < ARRAY_LEN(types));
-	return (ctl_type_t)types[conf_rows[i].type];
+	assert(i < conf_nrows);
+	unsigned type = conf_rows[i].type;
+	return type == CONF_CUSTOM ? CTL_NONE : type == CONF_I64 ? CTL_U64
+	    : type > CONF_TEXT ? CTL_STRING : (ctl_type_t)type;
 }
 
 int

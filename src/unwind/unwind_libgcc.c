@@ -71,7 +71,6 @@ try_step(struct libgcc_walk *w, struct _Unwind_Context *context, uintptr_t ip, u
 		struct unwind_where_s here = {.pc = ip, .sp = cfa,
 			.fp = (uintptr_t)_Unwind_GetGR(context, REG_FP)};
 		unwind_walk_begin(g, &here, g->memo);
-		g->may_move = true;
 		g->guard_sp = cfa;
 		w->is_guarded = true;
 	}

@@ -39,7 +39,6 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 		return max;
 	}
 	unwind_walk_begin(&w, here, memo);
-	w.may_move = true;
 	w.guard_sp = here->sp;
 	while (n < max && stop == 0) {
 		n++;

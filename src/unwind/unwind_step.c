@@ -91,14 +91,14 @@ enter_caller(struct walk_s *w, uintptr_t ra, uintptr_t cfa, uintptr_t caller_fp)
 /* Whether the page below a CFA has words that the guarded unwinder writes during its walk. */
 static bool
 is_unwinders_own(const struct walk_s *w, uintptr_t cfa) {
-	return w->guard_sp != 0 && align_down(cfa - 8, os_page_size) < w->guard_sp
+	return align_down(cfa - 8, os_page_size) < w->guard_sp
 	    && cfa > w->guard_sp - UNWINDER_STACK;
 }
 
 /* Moves to another stack, if the walk may and the page below the CFA there can be read. */
 static bool
 move_to(struct walk_s *w, uintptr_t cfa) {
-	if (!w->may_move || w->n_moves == MOVES_MAX || cfa < os_page_size || (cfa & 7) != 0
+	if (w->guard_sp == 0 || w->n_moves == MOVES_MAX || cfa < os_page_size || (cfa & 7) != 0
 	    || is_unwinders_own(w, cfa) || !sys_is_readable((const void *)(cfa - 8), 8)) {
 		return false;
 	}

@@ -57,11 +57,10 @@ struct walk_s {
 	 * or by rows; hi belongs to the other stack.
 	 */
 	bool is_moved;
-	/* Of guards: rows may lead to another stack, if an address behind a call is found there. */
-	bool may_move;
 	/*
 	 * sp at the begin of a guard's walk; 0: this is not one. Below it is memory that the guarded
-	 * unwinder writes between the guard's step and its own.
+	 * unwinder writes between the guard's step and its own. Only in a guard's walk rows may lead to
+	 * another stack, if an address behind a call is found there.
 	 */
 	uintptr_t guard_sp;
 	/* A step computed its row, which cannot be cached (unwind_row_try_read()). */
