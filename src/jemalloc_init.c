@@ -133,20 +133,21 @@ boot_background(void) {
 }
 
 /*
- * The hooks that each heartbeat calls, one after the other; NULL ends the list. Those that only an
- * option needs ask for it themselves.
+ * The hooks that each heartbeat calls, one after the other; NULL ends the list. Some are there
+ * always, others only if an option needs them.
  */
-static thread_event_hook_t *const boot_event_hooks[] = {
-	stats_heartbeat,
-	tsd_arena_heartbeat,
-	tcache_heartbeat,
-	claim_heartbeat,
-	peak_heartbeat,
-	user_event_heartbeat,
-	config_prof ? prof_control_heartbeat : NULL,
-	config_prof ? prof_heartbeat : NULL,
-	NULL
-};
+static thread_event_hook_t *boot_event_hooks[11];
+
+static void
+boot_add_event_hook(bool is_wanted, thread_event_hook_t *hook) {
+	assert(boot_event_hooks[ARRAY_LEN(boot_event_hooks) - 1] == NULL);
+	unsigned n = 0;
+	while (boot_event_hooks[n] != NULL) {
+		n++;
+	}
+	assert(n + 1 < ARRAY_LEN(boot_event_hooks));
+	boot_event_hooks[n] = is_wanted ? hook : NULL;
+}
 
 static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 	background_thread_cleanup,
@@ -157,7 +158,18 @@ static void (*const boot_tsd_cleanups[])(tsd_t *tsd) = {
 static int
 boot_wires(void) {
 	assert(!boot.is_serving);
+	/* this may be a second attempt to boot */
+	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
+	boot_add_event_hook(opt_stats_interval >= 0, stats_heartbeat);
 	thread_event_wait(THREAD_EVENT_FOR_STATS, opt_stats_interval >= 0);
+	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
+	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
+	boot_add_event_hook(true, tcache_heartbeat);
+	boot_add_event_hook(true, claim_heartbeat);
+	boot_add_event_hook(true, peak_heartbeat);
+	boot_add_event_hook(config_prof, prof_control_heartbeat);
+	boot_add_event_hook(config_prof, prof_heartbeat);
+	boot_add_event_hook(true, user_event_heartbeat);
 	thread_event_hooks = boot_event_hooks;
 	pac_rise_hook = thread_event_unused_rose; /* unused pages rose: decays, recalls threads */
 	background_thread_hook = claim_serve; /* takes over caches of idle threads */

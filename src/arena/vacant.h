@@ -24,7 +24,7 @@
 #define VACANT_MIN (ZU(16) << 20)
 /*
  * Bytes. A thread whose arena has grown by this much since the thread last looked
- * (tsd_arena_heartbeat) looks for a vacant arena with at least this much in unused pages, and is
+ * (tsd_borrow_heartbeat) looks for a vacant arena with at least this much in unused pages, and is
  * bound to it if there is one; not with percpu_arena, nor after the program has read or written
  * thread.arena in this thread.
  */

@@ -37,7 +37,7 @@ this_thread(void) {
 
 /* ------------------------------------------------------------------ arena and counters */
 
-/* From now on the thread is not moved to a vacant arena (tsd_arena_heartbeat). */
+/* From now on the thread is not moved to a vacant arena (tsd_borrow_heartbeat). */
 static int
 get_arena(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	tsd_t *tsd = this_thread();

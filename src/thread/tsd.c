@@ -277,15 +277,16 @@ tsd_move(tsd_t *tsd, arena_t *to) {
 }
 
 void
-tsd_arena_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
-	if (arenas_percpu_limit() > 0) {
-		arena_t *here = tsd->arena->ind < arenas_percpu_limit() ? arenas_of_cpu() : NULL;
-		if (here != NULL && here != tsd->arena) {
-			vacant_thread_bound(here);
-			tsd_move(tsd, here);
-		}
-		return;
+tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
+	arena_t *here = tsd->arena->ind < arenas_percpu_limit() ? arenas_of_cpu() : NULL;
+	if (here != NULL && here != tsd->arena) {
+		vacant_thread_bound(here);
+		tsd_move(tsd, here);
 	}
+}
+
+void
+tsd_borrow_heartbeat(tsd_t *tsd, uint64_t bytes UNUSED) {
 	size_t mapped = tsd_arena_mapped(tsd);
 	tsd->arena_mapped = min_zu(tsd->arena_mapped, mapped);
 	if (likely(mapped - tsd->arena_mapped < VACANT_LENT) || tsd->is_arena_known) {

@@ -77,11 +77,15 @@ tsd_cache(tsd_t *tsd) {
  */
 void tsd_move(tsd_t *tsd, arena_t *to);
 /*
- * Heartbeat hook. With per-CPU arenas: moves a thread of such an arena to that of the present CPU.
- * Without: moves a thread whose arena has grown by VACANT_LENT bytes to a vacant one with unused
- * pages (arena/vacant.h); not a thread that has chosen its arena or has asked which it is.
+ * Heartbeat hook with per-CPU arenas: moves a thread of such an arena to that of the present CPU.
  */
-void tsd_arena_heartbeat(tsd_t *tsd, uint64_t bytes);
+void tsd_percpu_heartbeat(tsd_t *tsd, uint64_t bytes);
+/*
+ * Heartbeat hook without per-CPU arenas: moves a thread whose arena has grown by VACANT_LENT bytes
+ * to a vacant one with unused pages (arena/vacant.h). Not a thread that has chosen its arena or has
+ * asked which it is.
+ */
+void tsd_borrow_heartbeat(tsd_t *tsd, uint64_t bytes);
 
 /*
  * For code that is not called in malloc or free, as the one at exit: enters the gate, waiting for a
