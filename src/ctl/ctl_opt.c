@@ -2,8 +2,8 @@
  * The directories config.* and opt.*: how the library was built, and the values of the options.
  * opt.* lists the rows of conf_table that are marked as readable (CONF_NODE), so no option is named
  * here. Options do not change after boot (except prof_unwind, one word, when a method of reading
- * stacks is selected), so no lock is needed. Called by ctl.c, the options through ctl_opt_name() and
- * so on, and by stats.c, which reads the options and the list of config.* directly.
+ * stacks is selected), so no lock is needed. Called by ctl.c, the options through ctl_opt_name()
+ * and so on, and by stats.c, which reads the options and the list of config.* directly.
  */
 #include "conf/conf.h"
 #include "conf/conf_table.h"

@@ -1,8 +1,8 @@
 /*
  * What the files ctl_*.c define for each other: the nodes directly below the root of the tree
- * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the leaves of the options
- * (ctl_opt.c), the index checks (ctl_stats.c) and the leaf (ctl_arena.c) that other files use.
- * stats.c reads the list of ctl_dir_config and the options. Constant data without a lock.
+ * ("rooms"), which ctl_tree.c lists in the order of their MIB numbers, and the leaves of the
+ * options (ctl_opt.c), the index checks (ctl_stats.c) and the leaf (ctl_arena.c) that other files
+ * use. stats.c reads the list of ctl_dir_config and the options. Constant data without a lock.
  */
 #ifndef CTL_CTL_ROOMS_H
 #define CTL_CTL_ROOMS_H

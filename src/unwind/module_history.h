@@ -3,15 +3,14 @@
  * Records are never removed, and no field that readers use changes but `next`, so they are read
  * without a lock; one thread at a time makes records. To look is to list the loaded objects, to
  * record those without a record, and to show them to the unwinder (objects.h, frame_scan.h), whose
- * rows are forgotten if an object was unloaded. Record numbers rise. For an address and a time: of the records up
- * to the number that module_history_last() gave at that time, the last one whose object covers the
- * address is that of the object that lay there then. If a later object was loaded at the place of
- * an earlier one, the earlier one is shadowed, and a profile gives it and its addresses a
- * substitute range that no object has. An object that was loaded and unloaded between two looks,
- * and in which nothing was sampled, is not known. Called by prof_backtrace.c and
- * the boot of unwind_fp.c (look), prof_data.c
- * (stamps, notes), prof_dump.c (looks, all questions), prof_box.c (holds, looks), and by prof.c in
- * a forked child.
+ * rows are forgotten if an object was unloaded. Record numbers rise. For an address and a time: of
+ * the records up to the number that module_history_last() gave at that time, the last one whose
+ * object covers the address is that of the object that lay there then. If a later object was loaded
+ * at the place of an earlier one, the earlier one is shadowed, and a profile gives it and its
+ * addresses a substitute range that no object has. An object that was loaded and unloaded between
+ * two looks, and in which nothing was sampled, is not known. Called by prof_backtrace.c and the
+ * boot of unwind_fp.c (look), prof_data.c (stamps, notes), prof_dump.c (looks, all questions),
+ * prof_box.c (holds, looks), and by prof.c in a forked child.
  */
 #ifndef UNWIND_MODULE_HISTORY_H
 #define UNWIND_MODULE_HISTORY_H

@@ -1,15 +1,15 @@
 /*
- * The cache of unwind rows: packing rows, generations, finding and storing; counters of walks.
- * Each address has a pair of entries, row_slot() and the slot beside it: a new row is stored in the
+ * The cache of unwind rows: packing rows, generations, finding and storing; counters of walks. Each
+ * address has a pair of entries, row_slot() and the slot beside it: a new row is stored in the
  * first and moves the row there to the second, whose row is lost; a look-up tries both, the fast
  * step (unwind_fp.c) only the first. unwind_rows.h explains why no lock is needed. Invariant: a row
  * in the cache is correct for its generation, and a step by a plain row stays inside the frame.
  * unwind_step.c, code.c and the boot of unwind_fp.c call unwind_row_find(); unwind_step.c also
- * packs rows of its own; module_history.c forgets all rows. The counters of walks are here too, because the methods
- * count and unwind.c calls the methods: each sample counts once by depth and once by its end, but
- * one without a method or with room for 0 frames has no end. They are relaxed atomics, so numbers
- * that are read together may differ by walks under way. prof_dump.c, prof_course.c and
- * prof_request.c read them; prof_dump.c and prof_root.c the names of ends.
+ * packs rows of its own; module_history.c forgets all rows. The counters of walks are here too,
+ * because the methods count and unwind.c calls the methods: each sample counts once by depth and
+ * once by its end, but one without a method or with room for 0 frames has no end. They are relaxed
+ * atomics, so numbers that are read together may differ by walks under way. prof_dump.c,
+ * prof_course.c and prof_request.c read them; prof_dump.c and prof_root.c the names of ends.
  */
 #include "unwind/unwind_rows.h"
 
