@@ -561,7 +561,7 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 		if (i->age.est != 0 && i->cur.objs != 0) {
 			write_age(w, i, pair->bytes, n);
 		}
-		if (has_labels && i->labels != 0 && i->cur.objs != 0) {
+		if (has_labels && i->labels != NULL && i->cur.objs != 0) {
 			prof_write_num(w, "# labeled ", n);
 			prof_dump_label_sums(w, i, pair, is_raw(snap));
 		}

@@ -26,11 +26,7 @@
 /* One walk through all records. */
 typedef struct {
 	prof_snap_t *snap;
-	/*
-	 * column i: samples taken after begins[i], but not after begins[i - 1]; the last: the rest;
-	 * times of prof_log_clock(), in ns
-	 */
-	uint64_t begins[PROF_AGES - 1];
+	uint64_t now;       /* time of prof_log_clock(), in ns, to which samples are so old */
 	bool has_failed;    /* no memory for an age; the walk ends with this block */
 	prof_frag_t *frag;
 } walk_t;
@@ -42,41 +38,18 @@ typedef struct {
 	prof_item_t *item;
 } found_t;
 
-/* The column of a sample taken at time_ns. */
-static unsigned
-column_of(const walk_t *w, uint64_t time_ns) {
-	unsigned column = 0;
-	while (column < PROF_AGES - 1 && time_ns <= w->begins[column]) {
-		column++;
-	}
-	return column;
-}
-
 /*
- * Adds estimated bytes to a column of an item. The first column lies in the item itself; most items
- * have no other.
+ * Adds a sample to a column of an item. The first column lies in the item itself; most items have
+ * no other.
  */
 static void
-age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
+age_add(walk_t *w, prof_item_t *item, unsigned column, const prof_counts_t *sample) {
 	if (item->age.est == 0 || item->age_column == column) {
 		item->age_column = (uint8_t)column;
-		item->age.est += est;
-		return;
+		item->age.est += sample->est;
+	} else if (!prof_snap_try_sum(w->snap, &item->age.next, column, sample)) {
+		w->has_failed = true;
 	}
-	prof_age_t *a = item->age.next;
-	while (a != NULL && a->column != column) {
-		a = a->next;
-	}
-	if (a == NULL) {
-		a = prof_snap_piece(w->snap, sizeof(*a));
-		if (a == NULL) {
-			w->has_failed = true;
-			return;
-		}
-		*a = (prof_age_t){item->age.next, 0, column};
-		item->age.next = a;
-	}
-	a->est += est;
 }
 
 /* Adds one sample to its item, unless its record has another count by now, or none. */
@@ -90,13 +63,12 @@ record_take(walk_t *w, const found_t *f) {
 	if (unlikely(recs_count(f->rec) != f->count)) {
 		return;
 	}
-	uint64_t usize = sample_usize(sized), est = prof_weighted_bytes(usize, weight);
+	uint64_t usize = sample_usize(sized);
+	prof_counts_t sample = {1, usize, weight, prof_weighted_bytes(usize, weight)};
 	prof_frag_take(w->frag, f->item, slab, weight);
-	bool is_first = f->item->age.est == 0;
-	age_add(w, f->item, column_of(w, time_ns), est);
-	if (unlikely(sample_label(sized) != 0 || f->item->labels != 0)) {
-		prof_counts_t counts = {1, usize, weight, est};
-		prof_label_sums_add(w->snap, f->item, sample_label(sized), f->rec, &counts, is_first);
+	age_add(w, f->item, prof_age_between(time_ns, w->now), &sample);
+	if (unlikely(sample_label(sized) != 0)) {
+		prof_label_sums_add(w->snap, f->item, sample_label(sized), &sample);
 	}
 }
 
@@ -145,17 +117,8 @@ blocks_walk(walk_t *w, const recs_block_t *b) {
 
 int
 prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag) {
-	static const uint64_t bounds[] = {
-#define BOUND(seconds) seconds * UINT64_C(1000000000),
-	    PROF_AGE_BOUNDS(BOUND)
-#undef BOUND
-	};
-	walk_t w = {.snap = snap, .frag = frag};
+	walk_t w = {.snap = snap, .now = now, .frag = frag};
 	assert(tls_get()->gate_depth == 1);
-	for (unsigned i = 0; i < ARRAY_LEN(bounds); i++) {
-		/* While the clock is still below a bound, only a sample of time 0 counts as so old. */
-		w.begins[i] = now > bounds[i] ? now - bounds[i] : 0;
-	}
 	/* First the records in the memory of the tables, then those elsewhere. */
 	blocks_walk(&w, recs_blocks(true));
 	blocks_walk(&w, recs_blocks(false));
@@ -170,8 +133,8 @@ prof_age_read(const prof_item_t *item, uint64_t columns[PROF_AGES]) {
 		return false;
 	}
 	columns[item->age_column] = item->age.est;
-	for (const prof_age_t *a = item->age.next; a != NULL; a = a->next) {
-		columns[a->column] = a->est;
+	for (const prof_sum_t *a = item->age.next; a != NULL; a = a->next) {
+		columns[a->key] = a->cur.est;
 	}
 	return true;
 }

@@ -44,8 +44,7 @@ cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
 cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 cassert(CHUNK_BYTES / sizeof(prof_item_t) < 1u << LG_CHUNK_ITEMS);
 cassert(PROF_SNAP_CHUNKS < 1u << (32 - LG_CHUNK_ITEMS));
-cassert(sizeof(prof_age_t) % sizeof(uint64_t) == 0);
-cassert(sizeof(prof_label_sum_t) % sizeof(uint64_t) == 0);
+cassert(sizeof(prof_sum_t) % sizeof(uint64_t) == 0);
 
 /* The copying of one site. */
 typedef struct {
@@ -152,6 +151,25 @@ prof_snap_piece(prof_snap_t *snap, size_t bytes) {
 		return NULL;
 	}
 	return chunk_take(snap->pieces.last, bytes);
+}
+
+bool
+prof_snap_try_sum(prof_snap_t *snap, prof_sum_t **list, uint32_t key, const prof_counts_t *c) {
+	prof_sum_t *s = *list;
+	for (unsigned i = 0; s != NULL && s->key != key; i++) {
+		s = i < PROF_AGES ? s->next : NULL;
+	}
+	if (s == NULL) {
+		s = prof_snap_piece(snap, sizeof(*s));
+		if (s == NULL) {
+			return false;
+		}
+		s->key = key;
+		s->next = *list;
+		*list = s;
+	}
+	prof_counts_add(&s->cur, c);
+	return true;
 }
 
 /* Keeps the first sampling rate (bytes), and whether there is another. */
