@@ -57,7 +57,8 @@ test_numbers(void) {
 		prof_write_lit(&w, "\n");
 	}
 	is_uint(prof_writer_total(&w) > 65536, 1, "more than a buffer");
-	prof_writer_end(&w);
+	prof_writer_flush(&w);
+	prof_writer_forget(&w);
 	is_int(prof_file_close(&file), 0, "written");
 	slurp(path);
 	rnd = 7;

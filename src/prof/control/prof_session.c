@@ -568,7 +568,8 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	atomic_store_u64(&session.start_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_begin_ns, now, MO_RELAXED);
 	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
-	prof_root_session_set(id, now);
+	__atomic_store_n(&prof_root()->session_start_ns, now, MO_RELAXED);
+	__atomic_store_n(&prof_root()->session, id, MO_RELAXED);
 	prof_course_begin();
 	deadline_set(id, o->values[prof_session_max_seconds]);
 	prof_active_set(true);

@@ -305,7 +305,7 @@ log_finish(uint64_t duration) {
 		uint32_t depth = gate_leave_all(t);
 		err = log_write_file(duration);
 		gate_reenter(t, depth);
-		prof_writer_end(&alog.writer);
+		prof_writer_forget(&alog.writer);
 	}
 	names_free(&alog.threads);
 	names_free(&alog.stacks);

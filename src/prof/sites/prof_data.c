@@ -857,7 +857,11 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 void
 prof_data_accum_set(bool on) {
 	atomic_store_b(&tables.is_accum, on, MO_RELAXED);
-	prof_root_accum_set(on);
+	if (on) {
+		__atomic_fetch_or(&tables.root->flags, IMAGE_ACCUM, MO_RELAXED);
+	} else {
+		__atomic_fetch_and(&tables.root->flags, ~IMAGE_ACCUM, MO_RELAXED);
+	}
 }
 
 bool

@@ -5,11 +5,10 @@
  *
  * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
  * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
- * that a reader may see parts of two names. Called by prof_data.c at boot and when prof_accum
- * changes (at boot and by sessions), by prof_sample.c, prof_switch.c, prof_session.c,
- * prof_backtrace.c and prof_course.c for what they change, by prof.c in a forked child;
- * prof_root() by prof_switch.c, prof_course.c, prof_dump.c, prof_box.c, prof_control.c and
- * prof_request.c.
+ * that a reader may see parts of two names. Called by prof_data.c at boot, by prof_backtrace.c and
+ * prof_course.c for the unwinder's name, by prof.c in a forked child; prof_root() by
+ * prof_sample.c, prof_switch.c, prof_session.c, prof_course.c, prof_dump.c, prof_box.c,
+ * prof_control.c and prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 
@@ -91,46 +90,8 @@ prof_root(void) {
 
 void
 prof_root_postfork_child(void) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		/* Without a system call, which a filter may forbid. */
-		__atomic_store_n(&root->pid, (uint32_t)os_tid_stored(), MO_RELAXED);
-	}
-}
-
-void
-prof_root_rate_set(uint64_t rate) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		__atomic_store_n(&root->rate, rate, MO_RELAXED);
-	}
-}
-
-void
-prof_root_session_set(uint64_t session, uint64_t start_ns) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		__atomic_store_n(&root->session_start_ns, start_ns, MO_RELAXED);
-		__atomic_store_n(&root->session, session, MO_RELAXED);
-	}
-}
-
-void
-prof_root_begun_set(uint64_t begun_ns) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		__atomic_store_n(&root->begun_ns, begun_ns, MO_RELAXED);
-	}
-}
-
-void
-prof_root_accum_set(bool on) {
-	image_root_t *root = prof_root();
-	if (root != NULL && on) {
-		__atomic_fetch_or(&root->flags, IMAGE_ACCUM, MO_RELAXED);
-	} else if (root != NULL) {
-		__atomic_fetch_and(&root->flags, ~IMAGE_ACCUM, MO_RELAXED);
-	}
+	/* Without a system call, which a filter may forbid. */
+	__atomic_store_n(&prof_root()->pid, (uint32_t)os_tid_stored(), MO_RELAXED);
 }
 
 void
