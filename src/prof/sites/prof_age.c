@@ -20,9 +20,6 @@
 #include "prof/sites/prof_label_sums.h"
 #include "prof/sites/prof_sample.h"
 
-/* Records whose counts and items are brought into the cache together. */
-#define BATCH 16u
-
 /* One walk through all records. */
 typedef struct {
 	prof_snap_t *snap;
@@ -30,13 +27,6 @@ typedef struct {
 	bool has_failed;    /* no memory for an age; the walk ends with this block */
 	prof_frag_t *frag;
 } walk_t;
-
-/* A sample, its count as read first, and the item of its site. */
-typedef struct {
-	const sample_rec_t *rec;
-	const prof_cnt_t *count;
-	prof_item_t *item;
-} found_t;
 
 /*
  * Adds a sample to a column of an item. The first column lies in the item itself; most items have
@@ -52,51 +42,29 @@ age_add(walk_t *w, prof_item_t *item, unsigned column, const prof_counts_t *samp
 	}
 }
 
-/* Adds one sample to its item, unless its record has another count by now, or none. */
+/* Adds a sample to the item of its site, unless its record has another count by now, or none. */
 static void
-record_take(walk_t *w, const found_t *f) {
-	uint64_t weight = __atomic_load_n(&f->rec->weight, MO_RELAXED);
-	uint64_t time_ns = __atomic_load_n(&f->rec->time_ns, MO_RELAXED);
-	uint64_t sized = __atomic_load_n(&f->rec->sized, MO_RELAXED);
-	uint64_t slab = __atomic_load_n(&f->rec->slab, MO_RELAXED);
+record_take(walk_t *w, const sample_rec_t *rec) {
+	const prof_cnt_t *count = recs_count(rec);
+	prof_item_t *item = count == NULL || !prof_data_is_current(count) ? NULL
+	    : prof_snap_item(w->snap, count->snap_number);
+	if (item == NULL || item->who != count->site) {
+		return;
+	}
+	uint64_t weight = __atomic_load_n(&rec->weight, MO_RELAXED);
+	uint64_t time_ns = __atomic_load_n(&rec->time_ns, MO_RELAXED);
+	uint64_t sized = __atomic_load_n(&rec->sized, MO_RELAXED);
+	uint64_t slab = __atomic_load_n(&rec->slab, MO_RELAXED);
 	atomic_fence(MO_ACQUIRE);
-	if (unlikely(recs_count(f->rec) != f->count)) {
+	if (unlikely(recs_count(rec) != count)) {
 		return;
 	}
 	uint64_t usize = sample_usize(sized);
 	prof_counts_t sample = {1, usize, weight, prof_weighted_bytes(usize, weight)};
-	prof_frag_take(w->frag, f->item, slab, weight);
-	age_add(w, f->item, prof_age_between(time_ns, w->now), &sample);
+	prof_frag_take(w->frag, item, slab, weight);
+	age_add(w, item, prof_age_between(time_ns, w->now), &sample);
 	if (unlikely(sample_label(sized) != 0)) {
-		prof_label_sums_add(w->snap, f->item, sample_label(sized), &sample);
-	}
-}
-
-/* Takes up to BATCH records: fetches their counts, then their items, then reads the records. */
-static void
-batch_take(walk_t *w, const sample_rec_t *recs, unsigned n) {
-	found_t found[BATCH];
-	unsigned nfound = 0, nknown = 0;
-	for (unsigned i = 0; i < n; i++) {
-		const prof_cnt_t *c = recs_count(&recs[i]);
-		if (c != NULL) {
-			__builtin_prefetch(c);
-			found[nfound++] = (found_t){&recs[i], c, NULL};
-		}
-	}
-	for (unsigned i = 0; i < nfound; i++) {
-		found_t f = found[i];
-		f.item = !prof_data_is_current(f.count) ? NULL
-		    : prof_snap_item(w->snap, f.count->snap_number);
-		if (f.item != NULL) {
-			__builtin_prefetch(f.item);
-			found[nknown++] = f;
-		}
-	}
-	for (unsigned i = 0; i < nknown; i++) {
-		if (found[i].item->who == found[i].count->site) {
-			record_take(w, &found[i]);
-		}
+		prof_label_sums_add(w->snap, item, sample_label(sized), &sample);
 	}
 }
 
@@ -104,8 +72,8 @@ static void
 blocks_walk(walk_t *w, const recs_block_t *b) {
 	struct tls_s *t = tls_get();
 	for (; b != NULL && !w->has_failed; b = b->next) {
-		for (uint64_t i = 0; i < b->n; i += BATCH) {
-			batch_take(w, &b->recs[i], (unsigned)(b->n - i < BATCH ? b->n - i : BATCH));
+		for (uint64_t i = 0; i < b->n; i++) {
+			record_take(w, &b->recs[i]);
 		}
 		if (unlikely(gate_is_closed())) {
 			/* Blocks are never freed (recs.h), so `next` stays valid meanwhile. */
