@@ -16,8 +16,6 @@
 #include "util/assert.h"
 
 #define CHUNK_BYTES ((size_t)2 << 20)
-/* Most bytes of a chunk that are populated by one call, instead of a page fault for each page. */
-#define POPULATE_MAX ((size_t)1 << 18)
 /*
  * The number of an item is that of its chunk shifted left by LG_CHUNK_ITEMS, plus its place among
  * the items of the chunk.
@@ -27,19 +25,16 @@
 /* A chunk of items, or of pieces (prof_snap_piece()), which then lie where the items would. */
 struct prof_chunk_s {
 	prof_chunk_t *next;
-	size_t used;  /* bytes of items or pieces */
-	size_t ready; /* bytes from the start of the chunk that were populated already */
+	size_t used; /* bytes of items or pieces */
 	prof_item_t items[];
 };
 
 /*
- * In this order: the chunk is found by masking the address; every item fits into a chunk; whole
- * pages are populated; items need no padding; numbers of items fit into 32 bits; nor do pieces need
- * padding.
+ * In this order: the chunk is found by masking the address; every item fits into a chunk; items
+ * need no padding; numbers of items fit into 32 bits; nor do pieces need padding.
  */
 cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
 cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
-cassert(POPULATE_MAX % PAGE_MAX == 0);
 cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
 cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 cassert(CHUNK_BYTES / sizeof(prof_item_t) < 1u << LG_CHUNK_ITEMS);
@@ -66,20 +61,6 @@ chunk_has_room(const prof_chunk_t *c, size_t bytes) {
 }
 
 /*
- * Has the kernel make the next pages of the chunk: as many bytes as there are already, at most
- * POPULATE_MAX, so that a small profile takes few pages and a large one few calls. If the kernel
- * refuses, the pages come by faults.
- */
-static void
-chunk_populate(prof_chunk_t *c) {
-	size_t bytes = c->ready < POPULATE_MAX ? c->ready : POPULATE_MAX;
-	bytes = min_zu(bytes, CHUNK_BYTES - c->ready);
-	assert(bytes > 0 && bytes % PAGE == 0);
-	pages_populate((char *)c + c->ready, bytes);
-	c->ready += bytes;
-}
-
-/*
  * Maps a chunk and appends it to the list; NULL without memory. A list has huge pages from its
  * second chunk on, where their size is that of a chunk: there is one page to fault in and clear
  * instead of 512 of 4 KiB.
@@ -100,7 +81,6 @@ chunk_new(prof_chunks_t *chunks) {
 		}
 	}
 	chunks->last = c;
-	c->ready = PAGE;
 	return c;
 }
 
@@ -110,9 +90,6 @@ chunk_take(prof_chunk_t *c, size_t bytes) {
 	void *p = item_at(c, c->used);
 	c->used += bytes;
 	assert(sizeof(prof_chunk_t) + c->used <= CHUNK_BYTES);
-	if (unlikely(sizeof(prof_chunk_t) + c->used > c->ready)) {
-		chunk_populate(c);
-	}
 	return p;
 }
 
