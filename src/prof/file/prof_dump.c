@@ -889,14 +889,6 @@ dump_drop(void) {
 
 /* ---------------------------------------------------------------- outcome */
 
-static void
-text_copy(char *buf, size_t size, const char *text) {
-	assert(size > 0);
-	size_t len = strnlen(text, size - 1);
-	memcpy(buf, text, len);
-	buf[len] = '\0';
-}
-
 /* Whether no mallctl, request or session is behind this dump; the final one is automatic too. */
 static bool
 is_automatic(const prof_dump_t *d) {
@@ -981,12 +973,12 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		prof_sys_path_absolute(err != 0 ? known.last_failed : known.last_path, PROF_PATH_SIZE,
 		    dumper.file.path);
 	} else if (err != 0) {
-		text_copy(known.last_failed, PROF_PATH_SIZE, dumper.file.path); /* "-", which is no path */
+		fmt_snprintf(known.last_failed, PROF_PATH_SIZE, "-"); /* which is no path */
 	}
 	if (d->told != NULL && err != 0) {
 		error_text_locked(d->told, PROF_TEXT_SIZE);
 	} else if (d->told != NULL) {
-		text_copy(d->told, PROF_PATH_SIZE, d->sink != NULL ? "-" : known.last_path);
+		fmt_snprintf(d->told, PROF_PATH_SIZE, "%s", d->sink != NULL ? "-" : known.last_path);
 	}
 	gate_unlock(&known.mtx);
 	if (err != 0) {
@@ -1061,7 +1053,8 @@ static void
 dump_gave_up(const prof_dump_t *d, int err) {
 	assert(err > 0);
 	if (d->path != NULL || d->sink != NULL) {
-		text_copy(dumper.file.path, sizeof(dumper.file.path), d->path != NULL ? d->path : "-");
+		fmt_snprintf(dumper.file.path, sizeof(dumper.file.path), "%s",
+		    d->path != NULL ? d->path : "-");
 	} else {
 		prof_name_t name = dump_name(d);
 		prof_dump_filename(dumper.file.path, sizeof(dumper.file.path), &name);
@@ -1240,7 +1233,7 @@ prof_dump_last_error(char *buf, size_t size) {
 void
 prof_dump_last_path(char *buf, size_t size) {
 	mutex_lock(&known.mtx);
-	text_copy(buf, size, known.last_path);
+	fmt_snprintf(buf, size, "%s", known.last_path);
 	mutex_unlock(&known.mtx);
 }
 

@@ -176,9 +176,7 @@ void
 prof_sys_prefix_get(char *buf, size_t size) {
 	assert(size > 0);
 	gate_lock(&names.mtx);
-	size_t len = strnlen(names.prefix, size - 1);
-	memcpy(buf, names.prefix, len);
-	buf[len] = '\0';
+	fmt_snprintf(buf, size, "%s", names.prefix);
 	gate_unlock(&names.mtx);
 }
 

@@ -22,7 +22,7 @@
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
-#include "util/bits.h"
+#include "util/fmt.h"
 
 cassert(IMAGE_USIZE_BITS == SAMPLE_USIZE_BITS);
 cassert(IMAGE_NFIELDS <= IMAGE_FIELDS_ROOM && IMAGE_NSTRUCTS <= IMAGE_STRUCTS_ROOM);
@@ -39,23 +39,13 @@ static const uint32_t struct_rows[] = {IMAGE_STRUCTS(STRUCT_ROW)};
 /* Set once, when the root is complete; NULL before. */
 static image_root_t *booted;
 
-/* Copies a text with its NUL, cut to size bytes. */
-static void
-text_copy(char *to, size_t size, const char *from) {
-	size_t len = min_zu(strlen(from), size - 1);
-	memcpy(to, from, len);
-	to[len] = '\0';
-}
-
 /* The names of the reasons for which a walk stops, separated by blanks. */
 static void
 stops_write(char *to, size_t size) {
 	size_t at = 0;
-	for (unsigned i = 0; i < unwind_stop_count && at + 1 < size; i++) {
-		at += i == 0 ? 0 : 1;
-		text_copy(to + at, size - at, unwind_stop_name((unwind_stop_t)i));
-		at += strlen(to + at);
-		to[at] = i + 1 < unwind_stop_count && at + 1 < size ? ' ' : '\0';
+	for (unsigned i = 0; i < unwind_stop_count && at < size; i++) {
+		at += (size_t)fmt_snprintf(to + at, size - at, i == 0 ? "%s" : " %s",
+		    unwind_stop_name((unwind_stop_t)i));
 	}
 }
 
@@ -71,8 +61,8 @@ prof_root_boot(void) {
 	root->pid = (uint32_t)sys_pid();
 	root->flags = (opt_prof_unbias ? 0 : IMAGE_RAW)
 	    | (opt_prof_time_resolution == prof_time_res_high ? IMAGE_REALTIME : 0);
-	text_copy(root->library_version, sizeof(root->library_version), JEMALLOC_VERSION);
-	text_copy(root->ext_version, sizeof(root->ext_version), PROF_EXT_VERSION);
+	fmt_snprintf(root->library_version, sizeof(root->library_version), "%s", JEMALLOC_VERSION);
+	fmt_snprintf(root->ext_version, sizeof(root->ext_version), "%s", PROF_EXT_VERSION);
 	stops_write(root->unwinder_stops, sizeof(root->unwinder_stops));
 	root->nfields = IMAGE_NFIELDS;
 	root->nstructs = IMAGE_NSTRUCTS;
@@ -98,6 +88,6 @@ void
 prof_root_unwinder_set(const char *name) {
 	image_root_t *root = prof_root();
 	if (root != NULL && strcmp(root->unwinder, name) != 0) {
-		text_copy(root->unwinder, sizeof(root->unwinder), name);
+		fmt_snprintf(root->unwinder, sizeof(root->unwinder), "%s", name);
 	}
 }
