@@ -49,9 +49,6 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
-atomic_u64_t prof_dump_session_id;
-atomic_u64_t prof_dump_session_begin_ns;
-
 /*
  * When this many automatic dumps have failed in a row, no automatic one except the final one is
  * tried for 1 s; each further failure doubles that time.
@@ -225,6 +222,12 @@ is_limited(const prof_dump_t *d) {
 	return d->path == NULL && d->sink == NULL && prof_keep_counts(d->kind);
 }
 
+/* When the running session or, if none runs, the last one began, UTC in ns; 0: none yet. */
+static uint64_t
+session_start_ns(void) {
+	return __atomic_load_n(&prof_root()->session_start_ns, MO_RELAXED);
+}
+
 /* Writes all lines "# jemalloc.KEY=VALUE", which follow the first line of a profile. */
 static void
 write_metadata(prof_writer_t *w, const prof_dump_t *d) {
@@ -242,10 +245,10 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	}
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	meta_text(w, "exe", dumper.maps);
-	uint64_t session = atomic_load_u64(&prof_dump_session_id, MO_RELAXED);
+	uint64_t session = __atomic_load_n(&prof_root()->session, MO_RELAXED);
 	meta_dec(w, "session", session);
 	if (session != 0) {
-		meta_stamp(w, "start_time", atomic_load_u64(&prof_dump_session_begin_ns, MO_RELAXED));
+		meta_stamp(w, "start_time", session_start_ns());
 	}
 	meta_stamp(w, "dump_time", dumper.now_ns);
 	meta_dec(w, "monotonic_ms", dumper.monotonic_ns / NSTIME_PER_MSEC);
@@ -1021,7 +1024,7 @@ dump_name(const prof_dump_t *d) {
 	return (prof_name_t){
 		.kind = d->kind,
 		.kseq = is_numbered ? prof_sys_kseq_next(d->kind) : 0,
-		.begin_ns = d->kind == prof_kind_session ? d->begin_ns : dumper.now_ns,
+		.begin_ns = d->kind == prof_kind_session ? session_start_ns() : dumper.now_ns,
 		.end_ns = dumper.now_ns,
 	};
 }
