@@ -134,7 +134,7 @@ bool
 prof_snap_try_sum(prof_snap_t *snap, prof_sum_t **list, uint32_t key, const prof_counts_t *c) {
 	prof_sum_t *s = *list;
 	for (unsigned i = 0; s != NULL && s->key != key; i++) {
-		s = i < PROF_AGES ? s->next : NULL;
+		s = i + 1 < PROF_AGES ? s->next : NULL;
 	}
 	if (s == NULL) {
 		s = prof_snap_piece(snap, sizeof(*s));
