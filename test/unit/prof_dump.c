@@ -17,6 +17,7 @@
 #include "prof/sites/prof_backtrace.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_figures.h"
+#include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
 #include "thread/tcache_limits.h"
 #include "unwind/unwind.h"
@@ -57,7 +58,8 @@ test_numbers(void) {
 		prof_write_lit(&w, "\n");
 	}
 	is_uint(prof_writer_total(&w) > 65536, 1, "more than a buffer");
-	prof_writer_end(&w);
+	prof_writer_flush(&w);
+	prof_writer_forget(&w);
 	is_int(prof_file_close(&file), 0, "written");
 	slurp(path);
 	rnd = 7;
@@ -399,8 +401,8 @@ test_metadata(void) {
 	prof_tdata_t *td = prof_data_tdata_new(true);
 	prof_cnt_t *c[3] = {sample(td, 0x1001, 112, 4096), sample(td, 0x1001, 112, 4096),
 	    sample(td, 0x5001, 64, 4096)};
-	atomic_store_u64(&prof_dump_session_id, 77, MO_RELAXED);
-	atomic_store_u64(&prof_dump_session_begin_ns, UINT64_C(1700000000123000000), MO_RELAXED);
+	prof_root()->session = 77;
+	prof_root()->session_start_ns = UINT64_C(1700000000123000000);
 	atomic_store_u64(&prof_sys_instance, 0xabcdef, MO_RELAXED);
 	prof_figures_read(&before);
 	gate_exit(tls_get());
@@ -454,7 +456,7 @@ test_metadata(void) {
 	for (unsigned i = 0; i < 3; i++)
 		prof_data_sub(c[i], i < 2 ? 112 : 64, prof_weight(i < 2 ? 112 : 64, 4096));
 	prof_data_tdata_exit(td);
-	atomic_store_u64(&prof_dump_session_id, 0, MO_RELAXED);
+	prof_root()->session = 0;
 	gate_exit(tls_get());
 	is_int(prof_dump(&d), 0, "dumped again");
 	slurp(path);

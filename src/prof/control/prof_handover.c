@@ -2,15 +2,15 @@
  * Keeps profiles in memory until a client outside has read them (prof_handover.h). The text is in a
  * memory file, or in memory that grows, behind the head of one part (prof_part_t).
  *
- * Memory of a freed profile is kept for the next one (up to SPARE_MAX), because a client that asked
- * once mostly asks again soon, and fresh pages cost processor time.
+ * Memory of a freed profile stays in its place for the next one (up to SPARE_MAX), because a client
+ * that asked once mostly asks again soon, and fresh pages cost processor time.
  *
- * Invariant: nheld is the number of places whose profile is announced, has_spare tells whether
- * there is spare memory. The memory, the files and these two change inside the gate (os/gate.h:
- * fork waits until no thread is inside) only, so a forked child finds them whole. The text is
- * written outside the gate. Locks: none. Called by prof_control.c, by the one thread that serves
- * requests, in which prof_sys.c calls the sink, and in a forked child; but prof_handover_is_any()
- * by any thread, so these two are atomic.
+ * Invariant: is_any tells whether a place has a profile or memory; of places without a profile one
+ * at most has memory. The memory, the files and is_any change inside the gate (os/gate.h: fork
+ * waits until no thread is inside) only, so a forked child finds them whole. The text is written
+ * outside the gate. Locks: none. Called by prof_control.c, by the one thread that serves requests,
+ * in which prof_sys.c calls the sink, and in a forked child; but prof_handover_is_any() by any
+ * thread, so is_any is atomic.
  */
 #include "prof/control/prof_handover.h"
 
@@ -32,7 +32,7 @@ typedef struct {
 	/* used instead if the client may not read the memory of the process */
 	memfile_t file;
 	uint64_t bytes;      /* of the text */
-	uint64_t since_ns;   /* monotonic time of the announcement */
+	uint64_t since_ns;   /* monotonic time of the announcement, or of its end */
 	bool is_held; /* the profile is announced */
 } handover_t;
 
@@ -40,10 +40,7 @@ static LARGE_BSS struct {
 	prof_stream_t *streams; /* in the mailbox, one for each place; NULL before the first profile */
 	handover_t places[PROF_MAILBOX_SLOTS];
 	handover_t *current;  /* being written, between begin and end */
-	atomic_u32_t nheld;
-	pages_store_t spare;  /* what is kept */
-	uint64_t spare_ns;    /* monotonic time at which it was freed */
-	atomic_b_t has_spare;
+	atomic_b_t is_any;
 } handovers;
 
 static prof_stream_t *
@@ -52,39 +49,15 @@ stream_of(const handover_t *h) {
 	return &handovers.streams[h - handovers.places];
 }
 
-/* ---------------------------------------------------------------- private pages */
-
-/* The spare memory, with its old content, which then is none; inside the gate. */
-static pages_store_t
-spare_take(void) {
-	pages_store_t spare = handovers.spare;
-	handovers.spare = (pages_store_t){NULL, 0};
-	atomic_store_b(&handovers.has_spare, false, MO_RELAXED);
-	return spare;
-}
-
-/* Frees a profile's memory: keeps the front of it if nothing is kept yet; inside the gate. */
-static void
-spare_keep_or_free(pages_store_t *s) {
-	if (s->at == NULL || handovers.spare.at != NULL) {
-		pages_store_free(s);
-		return;
+/* Another place than h that has memory and no profile; NULL: there is none. */
+static handover_t *
+spare_find(const handover_t *h) {
+	for (handover_t *i = handovers.places; i < handovers.places + PROF_MAILBOX_SLOTS; i++) {
+		if (i != h && !i->is_held && i->store.at != NULL) {
+			return i;
+		}
 	}
-	if (s->bytes > SPARE_MAX) {
-		pages_unmap_in_time((char *)s->at + SPARE_MAX, s->bytes - SPARE_MAX);
-		s->bytes = SPARE_MAX;
-	}
-	handovers.spare = *s;
-	handovers.spare_ns = nstime_monotonic_ns();
-	atomic_store_b(&handovers.has_spare, true, MO_RELAXED);
-}
-
-static void
-spare_free(void) {
-	gate_enter(tls_get());
-	pages_store_t spare = spare_take();
-	pages_store_free(&spare);
-	gate_exit(tls_get());
+	return NULL;
 }
 
 /* Appends bytes to the text in memory. 0 or ENOMEM. */
@@ -103,18 +76,34 @@ store_write(handover_t *h, const void *from, size_t len) {
 
 /* ---------------------------------------------------------------- life */
 
-/* Withdraws the announcement of a profile and frees its file and memory. */
+/* Stores in is_any what the places have; inside the gate. */
 static void
-handover_drop(handover_t *h) {
+any_note(void) {
+	bool is_any = false;
+	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
+		is_any |= handovers.places[i].is_held || handovers.places[i].store.at != NULL;
+	}
+	atomic_store_b(&handovers.is_any, is_any, MO_RELAXED);
+}
+
+/*
+ * Withdraws the announcement of a profile and frees its file and memory; the front of the memory
+ * stays if may_keep is set and no other place has spare memory.
+ */
+static void
+handover_drop(handover_t *h, bool may_keep) {
 	gate_enter(tls_get());
 	__atomic_store_n(&stream_of(h)->nonce, 0, __ATOMIC_SEQ_CST);
 	atomic_fence(MO_SEQ_CST); /* before the pages are written anew */
-	if (h->is_held) {
-		atomic_fetch_sub_u32(&handovers.nheld, 1, MO_RELAXED);
-	}
 	memfile_close(&h->file);
-	spare_keep_or_free(&h->store);
-	memset(h, 0, sizeof(*h));
+	if (!may_keep || spare_find(h) != NULL) {
+		pages_store_free(&h->store);
+	} else if (h->store.bytes > SPARE_MAX) {
+		pages_unmap_in_time((char *)h->store.at + SPARE_MAX, h->store.bytes - SPARE_MAX);
+		h->store.bytes = SPARE_MAX;
+	}
+	*h = (handover_t){.store = h->store, .since_ns = nstime_monotonic_ns()};
+	any_note();
 	gate_exit(tls_get());
 }
 
@@ -123,15 +112,16 @@ prof_handover_begin(prof_stream_t *streams, unsigned place, bool is_file) {
 	assert(place < PROF_MAILBOX_SLOTS && handovers.current == NULL);
 	handover_t *h = &handovers.places[place];
 	handovers.streams = streams;
-	handover_drop(h);
+	handover_drop(h, true);
 	handovers.current = h;
 	int saved = errno;
 	gate_enter(tls_get());
-	if (is_file) {
-		memfile_open(&h->file, PROF_MAILBOX_PROFILE_NAME, 0);
-	}
-	if (!memfile_is_open(&h->file)) {
-		h->store = spare_take();
+	handover_t *spare = spare_find(h);
+	if (is_file && memfile_open(&h->file, PROF_MAILBOX_PROFILE_NAME, 0) == 0) {
+		pages_store_free(&h->store);
+	} else if (spare != NULL) {
+		h->store = spare->store;
+		spare->store = (pages_store_t){NULL, 0};
 	}
 	gate_exit(tls_get());
 	errno = saved;
@@ -159,13 +149,13 @@ prof_handover_end(uint64_t nonce, int err) {
 	prof_stream_t *s = stream_of(h);
 	handovers.current = NULL;
 	if (err != 0 || nonce == 0) {
-		handover_drop(h);
+		handover_drop(h, true);
 		return;
 	}
 	gate_enter(tls_get());
 	h->is_held = true;
 	h->since_ns = nstime_monotonic_ns();
-	atomic_fetch_add_u32(&handovers.nheld, 1, MO_RELAXED);
+	any_note();
 	gate_exit(tls_get());
 	__atomic_store_n(&s->bytes, h->bytes, __ATOMIC_RELAXED);
 	if (h->store.at != NULL) {
@@ -179,8 +169,7 @@ prof_handover_end(uint64_t nonce, int err) {
 
 bool
 prof_handover_is_any(void) {
-	return atomic_load_u32(&handovers.nheld, MO_RELAXED) != 0
-	    || atomic_load_b(&handovers.has_spare, MO_RELAXED);
+	return atomic_load_b(&handovers.is_any, MO_RELAXED);
 }
 
 void
@@ -188,14 +177,12 @@ prof_handover_tick(void) {
 	uint64_t now = prof_handover_is_any() ? nstime_monotonic_ns() : 0;
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS && prof_handover_is_any(); i++) {
 		handover_t *h = &handovers.places[i];
-		if (h->is_held && (__atomic_load_n(&stream_of(h)->is_taken, __ATOMIC_ACQUIRE) != 0
-		    || nstime_ns_between(h->since_ns, now) >= PROF_HANDOVER_NS)) {
-			handover_drop(h);
+		uint64_t age = nstime_ns_between(h->since_ns, now);
+		if (h->is_held ? age >= PROF_HANDOVER_NS
+		    || __atomic_load_n(&stream_of(h)->is_taken, __ATOMIC_ACQUIRE) != 0
+		    : h->store.at != NULL && age >= PROF_HANDOVER_SPARE_NS) {
+			handover_drop(h, h->is_held);
 		}
-	}
-	if (handovers.spare.at != NULL
-	    && nstime_ns_between(handovers.spare_ns, now) >= PROF_HANDOVER_SPARE_NS) {
-		spare_free();
 	}
 }
 
@@ -204,9 +191,8 @@ prof_handover_postfork_child(void) {
 	handovers.current = NULL;
 	for (unsigned i = 0; i < PROF_MAILBOX_SLOTS; i++) {
 		if (handovers.places[i].store.at != NULL || memfile_is_open(&handovers.places[i].file)) {
-			handover_drop(&handovers.places[i]);
+			handover_drop(&handovers.places[i], false);
 		}
 	}
-	assert(atomic_load_u32(&handovers.nheld, MO_RELAXED) == 0);
-	spare_free();
+	assert(!prof_handover_is_any());
 }

@@ -37,7 +37,6 @@ const char *const prof_fork_names[] = {"auto", "inherit", "idle", NULL};
 
 static LARGE_BSS struct {
 	atomic_u64_t word;         /* number << STATE_BITS | state */
-	atomic_u64_t start_ns;     /* UTC */
 	/*
 	 * monotonic ms << DEADLINE_ID_BITS | number; ms 0: no end. When a session ends, this becomes
 	 * that of the next number, so the end of a session that is over cannot be changed.
@@ -115,7 +114,8 @@ prof_session_id(void) {
 
 uint64_t
 prof_session_start_ns(void) {
-	return atomic_load_u64(&session.start_ns, MO_RELAXED);
+	const image_root_t *root = prof_root();
+	return root == NULL ? 0 : __atomic_load_n(&root->session_start_ns, MO_RELAXED);
 }
 
 uint64_t
@@ -564,11 +564,8 @@ session_begin(const prof_session_opts_t *o, uint64_t id) {
 	}
 	prof_data_unmark();
 	prof_trigger_restart();
-	uint64_t now = nstime_realtime_ns();
-	atomic_store_u64(&session.start_ns, now, MO_RELAXED);
-	atomic_store_u64(&prof_dump_session_begin_ns, now, MO_RELAXED);
-	atomic_store_u64(&prof_dump_session_id, id, MO_RELAXED);
-	prof_root_session_set(id, now);
+	__atomic_store_n(&prof_root()->session_start_ns, nstime_realtime_ns(), MO_RELAXED);
+	__atomic_store_n(&prof_root()->session, id, MO_RELAXED);
 	prof_course_begin();
 	deadline_set(id, o->values[prof_session_max_seconds]);
 	prof_active_set(true);
@@ -639,7 +636,7 @@ session_dump(bool is_silent, char *told) {
 		return EFAULT;
 	}
 	prof_dump_t d = {.kind = prof_kind_session, .may_wait = true, .is_silent = is_silent,
-	    .is_bounded = session.is_bounded, .told = told, .begin_ns = prof_session_start_ns()};
+	    .is_bounded = session.is_bounded, .told = told};
 	int err = prof_dump(&d);
 	return err == EBUSY && session.is_bounded ? EBUSY : plain_error(err);
 }

@@ -71,7 +71,6 @@ static struct {
 	atomic_b_t has_file;  /* the box is a file, at box_names.path; of no meaning in box_shut */
 	atomic_b_t is_due;    /* a forked child is to open one */
 	prof_box_t kind;
-	size_t size;          /* bytes of the file: whole pages */
 	/* the root directory when the file was opened; 0: not known */
 	dev_t root_dev;
 	ino_t root_ino;
@@ -308,9 +307,9 @@ prof_box_open(prof_box_t kind, size_t size, bool is_bounded) {
 		return EALREADY;
 	}
 	atomic_store_u32(&box.pid, (uint32_t)sys_pid(), MO_RELAXED);
-	box.size = PAGE_CEILING(size);
-	int err = file_open(kind, box.size, is_bounded, &fd);
-	err = err != 0 ? err : region_ahead_box(fd, box.size);
+	size = PAGE_CEILING(size);
+	int err = file_open(kind, size, is_bounded, &fd);
+	err = err != 0 ? err : region_ahead_box(fd, size);
 	err = err != 0 ? err : move_alone(fd, is_bounded);
 	region_ahead_end();
 	file_close(fd, err);

@@ -49,9 +49,6 @@
 #include "util/assert.h"
 #include "util/fmt.h"
 
-atomic_u64_t prof_dump_session_id;
-atomic_u64_t prof_dump_session_begin_ns;
-
 /*
  * When this many automatic dumps have failed in a row, no automatic one except the final one is
  * tried for 1 s; each further failure doubles that time.
@@ -225,6 +222,12 @@ is_limited(const prof_dump_t *d) {
 	return d->path == NULL && d->sink == NULL && prof_keep_counts(d->kind);
 }
 
+/* When the running session or, if none runs, the last one began, UTC in ns; 0: none yet. */
+static uint64_t
+session_start_ns(void) {
+	return __atomic_load_n(&prof_root()->session_start_ns, MO_RELAXED);
+}
+
 /* Writes all lines "# jemalloc.KEY=VALUE", which follow the first line of a profile. */
 static void
 write_metadata(prof_writer_t *w, const prof_dump_t *d) {
@@ -242,10 +245,10 @@ write_metadata(prof_writer_t *w, const prof_dump_t *d) {
 	}
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	meta_text(w, "exe", dumper.maps);
-	uint64_t session = atomic_load_u64(&prof_dump_session_id, MO_RELAXED);
+	uint64_t session = __atomic_load_n(&prof_root()->session, MO_RELAXED);
 	meta_dec(w, "session", session);
 	if (session != 0) {
-		meta_stamp(w, "start_time", atomic_load_u64(&prof_dump_session_begin_ns, MO_RELAXED));
+		meta_stamp(w, "start_time", session_start_ns());
 	}
 	meta_stamp(w, "dump_time", dumper.now_ns);
 	meta_dec(w, "monotonic_ms", dumper.monotonic_ns / NSTIME_PER_MSEC);
@@ -561,7 +564,7 @@ write_ages(prof_writer_t *w, const prof_snap_t *snap) {
 		if (i->age.est != 0 && i->cur.objs != 0) {
 			write_age(w, i, pair->bytes, n);
 		}
-		if (has_labels && i->labels != 0 && i->cur.objs != 0) {
+		if (has_labels && i->labels != NULL && i->cur.objs != 0) {
 			prof_write_num(w, "# labeled ", n);
 			prof_dump_label_sums(w, i, pair, is_raw(snap));
 		}
@@ -904,14 +907,6 @@ dump_drop(void) {
 
 /* ---------------------------------------------------------------- outcome */
 
-static void
-text_copy(char *buf, size_t size, const char *text) {
-	assert(size > 0);
-	size_t len = strnlen(text, size - 1);
-	memcpy(buf, text, len);
-	buf[len] = '\0';
-}
-
 /* Whether no mallctl, request or session is behind this dump; the final one is automatic too. */
 static bool
 is_automatic(const prof_dump_t *d) {
@@ -996,12 +991,12 @@ outcome(const prof_dump_t *d, int err, bool was_open) {
 		prof_sys_path_absolute(err != 0 ? known.last_failed : known.last_path, PROF_PATH_SIZE,
 		    dumper.file.path);
 	} else if (err != 0) {
-		text_copy(known.last_failed, PROF_PATH_SIZE, dumper.file.path); /* "-", which is no path */
+		fmt_snprintf(known.last_failed, PROF_PATH_SIZE, "-"); /* which is no path */
 	}
 	if (d->told != NULL && err != 0) {
 		error_text_locked(d->told, PROF_TEXT_SIZE);
 	} else if (d->told != NULL) {
-		text_copy(d->told, PROF_PATH_SIZE, d->sink != NULL ? "-" : known.last_path);
+		fmt_snprintf(d->told, PROF_PATH_SIZE, "%s", d->sink != NULL ? "-" : known.last_path);
 	}
 	gate_unlock(&known.mtx);
 	if (err != 0) {
@@ -1044,7 +1039,7 @@ dump_name(const prof_dump_t *d) {
 	return (prof_name_t){
 		.kind = d->kind,
 		.kseq = is_numbered ? prof_sys_kseq_next(d->kind) : 0,
-		.begin_ns = d->kind == prof_kind_session ? d->begin_ns : dumper.now_ns,
+		.begin_ns = d->kind == prof_kind_session ? session_start_ns() : dumper.now_ns,
 		.end_ns = dumper.now_ns,
 	};
 }
@@ -1076,7 +1071,8 @@ static void
 dump_gave_up(const prof_dump_t *d, int err) {
 	assert(err > 0);
 	if (d->path != NULL || d->sink != NULL) {
-		text_copy(dumper.file.path, sizeof(dumper.file.path), d->path != NULL ? d->path : "-");
+		fmt_snprintf(dumper.file.path, sizeof(dumper.file.path), "%s",
+		    d->path != NULL ? d->path : "-");
 	} else {
 		prof_name_t name = dump_name(d);
 		prof_dump_filename(dumper.file.path, sizeof(dumper.file.path), &name);
@@ -1255,7 +1251,7 @@ prof_dump_last_error(char *buf, size_t size) {
 void
 prof_dump_last_path(char *buf, size_t size) {
 	mutex_lock(&known.mtx);
-	text_copy(buf, size, known.last_path);
+	fmt_snprintf(buf, size, "%s", known.last_path);
 	mutex_unlock(&known.mtx);
 }
 

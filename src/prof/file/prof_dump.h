@@ -42,7 +42,6 @@ typedef struct {
 	bool in_handler;
 	const char *metric;      /* name of the figure that triggered the dump; NULL: none */
 	uint64_t metric_value;   /* of that figure: bytes, ms, or the number of a signal */
-	uint64_t begin_ns;       /* of prof_kind_session: start of the session that ends, UTC in ns */
 	bool wants_leak;         /* print the leak summary */
 	bool found_leak;         /* out: the leak summary was not empty */
 	/*
@@ -67,12 +66,6 @@ int prof_dump(prof_dump_t *d);
 bool prof_dump_is_mine(void);
 /* Whether any thread holds it; that may have changed on return. */
 bool prof_dump_is_busy(void);
-/*
- * Number and start (UTC, ns) of the running session or, if none runs, of the last one; 0: none yet.
- * Set by prof_session.c for the metadata.
- */
-extern atomic_u64_t prof_dump_session_id;
-extern atomic_u64_t prof_dump_session_begin_ns;
 
 /*
  * Numbers, since the start of the process, of profiles written and of failed dumps; in a forked

@@ -74,27 +74,20 @@ prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap) {
  * the shares never exceed them. Running totals are rounded, not single shares, so that the shares
  * add up to these numbers if each sample has a label. With is_raw the site's numbers are sums of
  * samples too, so the sums are written as they are; they may exceed the site's, as its records were
- * read later than its counts (prof_age_take). Where that walk found one sample only, its label gets
- * the share of one of the samples that were counted.
+ * read later than its counts (prof_age_take).
  */
 void
 prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_t *pair,
     bool is_raw) {
 	uint64_t objs_done = 0, bytes_done = 0;
 	prof_counts_t sum = {0, 0, 0, 0};
-	uint32_t only = prof_item_only_label(item);
-	if (only != 0) {
-		write_sum(w, only, part_of(pair->objs, 1, item->cur.objs),
-		    part_of(pair->bytes, 1, item->cur.objs));
-	} else {
-		/* The cast drops const: the snapshot belongs to the thread that dumps. */
-		prof_label_sums_make((prof_item_t *)(uintptr_t)item);
-	}
-	for (const prof_label_sum_t *s = prof_item_labels(item); s != NULL; s = s->next) {
+	/* The cast drops const: the snapshot belongs to the thread that dumps. */
+	prof_label_sums_make((prof_item_t *)(uintptr_t)item);
+	for (const prof_sum_t *s = item->labels; s != NULL; s = s->next) {
 		prof_counts_add(&sum, &s->cur);
 		uint64_t o = is_raw ? sum.objs : part_of(pair->objs, sum.c16, item->cur.c16);
 		uint64_t b = is_raw ? sum.bytes : part_of(pair->bytes, sum.est, item->cur.est);
-		write_sum(w, s->label, o - objs_done, b - bytes_done);
+		write_sum(w, s->key, o - objs_done, b - bytes_done);
 		objs_done = o;
 		bytes_done = b;
 	}

@@ -26,7 +26,7 @@ typedef struct {
 bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
 
 /*
- * Writes the sums by label of a site that has labels (item->labels is not 0), and the line end,
+ * Writes the sums by label of a site that has labels (item->labels is not NULL), and the line end,
  * behind "# labeled SITE"; `pair` has the numbers of the site's own line. is_raw: as sampled, not
  * estimated. Sorts the list of the labels, which only this dump uses, though `item` is const.
  */

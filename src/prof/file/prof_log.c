@@ -262,10 +262,7 @@ write_log(uint64_t duration) {
 /* Opens the file, writes the document and closes the file; reports a failure. Outside the gate. */
 static int
 log_write_file(uint64_t duration) {
-	prof_name_t name = {
-		.kind = prof_kind_log,
-		.kseq = alog.has_path ? 0 : prof_sys_kseq_next(prof_kind_log),
-	};
+	prof_name_t name = {.kind = prof_kind_log};
 	int err = prof_file_open(&alog.file, alog.has_path ? alog.path : NULL, &name, false);
 	if (err == 0) {
 		write_log(duration);
@@ -305,7 +302,7 @@ log_finish(uint64_t duration) {
 		uint32_t depth = gate_leave_all(t);
 		err = log_write_file(duration);
 		gate_reenter(t, depth);
-		prof_writer_end(&alog.writer);
+		prof_writer_forget(&alog.writer);
 	}
 	names_free(&alog.threads);
 	names_free(&alog.stacks);

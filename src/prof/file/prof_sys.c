@@ -176,9 +176,7 @@ void
 prof_sys_prefix_get(char *buf, size_t size) {
 	assert(size > 0);
 	gate_lock(&names.mtx);
-	size_t len = strnlen(names.prefix, size - 1);
-	memcpy(buf, names.prefix, len);
-	buf[len] = '\0';
+	fmt_snprintf(buf, size, "%s", names.prefix);
 	gate_unlock(&names.mtx);
 }
 
@@ -242,18 +240,19 @@ int
 prof_dump_filename(char *buf, size_t size, const prof_name_t *name) {
 	assert(name->kind < prof_kind_n);
 	char stamp[2 * NSTIME_STAMP_SIZE + 2];
-	char kseq[24] = "";
 	size_t len = name_head(buf, size);
 	if (len >= size) {
 		return ENAMETOOLONG;
 	}
-	if (name->kind != prof_kind_final && name->kind != prof_kind_box) {
-		fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
-	}
 	if (name->kind == prof_kind_log) {
-		len += (size_t)fmt_snprintf(buf + len, size - len, ".%s.json", kseq);
+		len += (size_t)fmt_snprintf(buf + len, size - len, ".%llu.json",
+		    (unsigned long long)prof_sys_kseq_next(prof_kind_log));
 	} else {
+		char kseq[24] = "";
 		unsigned long long seq = atomic_fetch_add_u64(&names.seq, 1, MO_RELAXED);
+		if (name->kind != prof_kind_final && name->kind != prof_kind_box) {
+			fmt_snprintf(kseq, sizeof(kseq), "%llu", (unsigned long long)name->kseq);
+		}
 		stamp_text(stamp, name);
 		len += (size_t)fmt_snprintf(buf + len, size - len, "%s.%llu.%c%s%s", stamp, seq,
 		    kinds[name->kind].letter, kseq, ending_of(name->kind));
@@ -624,11 +623,7 @@ move_to_free_name(prof_file_t *f) {
 		if (err != EEXIST) {
 			return err;
 		}
-		bool is_log = f->name.kind == prof_kind_log;
-		seq_skip(is_log ? &names.kseq[prof_kind_log] : &names.seq, i);
-		if (is_log) {
-			f->name.kseq = prof_sys_kseq_next(prof_kind_log);
-		}
+		seq_skip(f->name.kind == prof_kind_log ? &names.kseq[prof_kind_log] : &names.seq, i);
 		err = prof_dump_filename(f->path, sizeof(f->path), &f->name);
 		if (err != 0) {
 			return err;

@@ -77,7 +77,7 @@ bool prof_sys_prefix_is_empty(void);
 /* The parts of a name other than prefix, pid and sequence number. */
 typedef struct {
 	prof_kind_t kind;
-	uint64_t kseq;      /* number among the files of this kind, from 0 on */
+	uint64_t kseq;      /* number among the files of this kind, from 0 on; not used for a log */
 	/*
 	 * start of the dump or of the session, and end of the session (nstime_realtime_ns); not used
 	 * for a log
@@ -93,8 +93,8 @@ uint64_t prof_sys_kseq_next(prof_kind_t kind);
  *   <prefix>[.<pidns>].<pid>[.<stamp>[_<stamp>]].<seq>.<letter>[<kseq>].heap  (a box: .b.box)
  *   <prefix>[.<pidns>].<pid>.<kseq>.json                                      (a log)
  * <stamp> is there with prof_dump_timestamp; a session has two. Each call takes the next <seq>,
- * which all kinds share, so calling it again avoids a name that exists; of a log the caller takes
- * another kseq. Returns 0 or ENAMETOOLONG.
+ * which all kinds but the log share, or the next <kseq> of a log; so calling it again avoids a name
+ * that exists. Returns 0 or ENAMETOOLONG.
  */
 int prof_dump_filename(char *buf, size_t size, const prof_name_t *name);
 /* Names that are tried before the error is EEXIST. */

@@ -50,14 +50,6 @@ prof_writer_flush(prof_writer_t *w) {
 }
 
 void
-prof_writer_end(prof_writer_t *w) {
-	if (w->buf != NULL) {
-		prof_writer_flush(w);
-		prof_writer_forget(w);
-	}
-}
-
-void
 prof_writer_forget(prof_writer_t *w) {
 	meta_free(w->buf, PROF_WRITER_BYTES + FRAMES_BYTES);
 	w->buf = NULL;

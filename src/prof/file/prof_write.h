@@ -2,7 +2,7 @@
  * Fast text output to a file or sink: prof_writer_room() guarantees room for a number, digits are
  * converted by our own code, and the text of addresses is cached, because most frames of a profile
  * occur in many stacks. No lock: a writer belongs to one thread. Called by prof_dump.c,
- * prof_dump_label.c and prof_log.c. prof_writer_init(), prof_writer_end() and prof_writer_forget()
+ * prof_dump_label.c and prof_log.c. prof_writer_init() and prof_writer_forget()
  * need to be called inside the gate (os/gate.h: fork waits until no thread is inside) or in a
  * forked child, as they allocate or free; the others may be called in any state.
  */
@@ -37,8 +37,6 @@ typedef struct {
 int prof_writer_init(prof_writer_t *w, prof_file_t *file);
 /* Passes the buffer to the file and empties it, also after an error, which is in file->err. */
 void prof_writer_flush(prof_writer_t *w);
-/* Flushes and frees the buffer. To write outside the gate, prof_writer_flush() is called before. */
-void prof_writer_end(prof_writer_t *w);
 /* Frees the buffer and drops what is in it. */
 void prof_writer_forget(prof_writer_t *w);
 

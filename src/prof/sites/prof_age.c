@@ -20,111 +20,51 @@
 #include "prof/sites/prof_label_sums.h"
 #include "prof/sites/prof_sample.h"
 
-/* Records whose counts and items are brought into the cache together. */
-#define BATCH 16u
-
 /* One walk through all records. */
 typedef struct {
 	prof_snap_t *snap;
-	/*
-	 * column i: samples taken after begins[i], but not after begins[i - 1]; the last: the rest;
-	 * times of prof_log_clock(), in ns
-	 */
-	uint64_t begins[PROF_AGES - 1];
+	uint64_t now;       /* time of prof_log_clock(), in ns, to which samples are so old */
 	bool has_failed;    /* no memory for an age; the walk ends with this block */
 	prof_frag_t *frag;
 } walk_t;
 
-/* A sample, its count as read first, and the item of its site. */
-typedef struct {
-	const sample_rec_t *rec;
-	const prof_cnt_t *count;
-	prof_item_t *item;
-} found_t;
-
-/* The column of a sample taken at time_ns. */
-static unsigned
-column_of(const walk_t *w, uint64_t time_ns) {
-	unsigned column = 0;
-	while (column < PROF_AGES - 1 && time_ns <= w->begins[column]) {
-		column++;
-	}
-	return column;
-}
-
 /*
- * Adds estimated bytes to a column of an item. The first column lies in the item itself; most items
- * have no other.
+ * Adds a sample to a column of an item. The first column lies in the item itself; most items have
+ * no other.
  */
 static void
-age_add(walk_t *w, prof_item_t *item, unsigned column, uint64_t est) {
+age_add(walk_t *w, prof_item_t *item, unsigned column, const prof_counts_t *sample) {
 	if (item->age.est == 0 || item->age_column == column) {
 		item->age_column = (uint8_t)column;
-		item->age.est += est;
-		return;
+		item->age.est += sample->est;
+	} else if (!prof_snap_try_sum(w->snap, &item->age.next, column, sample)) {
+		w->has_failed = true;
 	}
-	prof_age_t *a = item->age.next;
-	while (a != NULL && a->column != column) {
-		a = a->next;
-	}
-	if (a == NULL) {
-		a = prof_snap_piece(w->snap, sizeof(*a));
-		if (a == NULL) {
-			w->has_failed = true;
-			return;
-		}
-		*a = (prof_age_t){item->age.next, 0, column};
-		item->age.next = a;
-	}
-	a->est += est;
 }
 
-/* Adds one sample to its item, unless its record has another count by now, or none. */
+/* Adds a sample to the item of its site, unless its record has another count by now, or none. */
 static void
-record_take(walk_t *w, const found_t *f) {
-	uint64_t weight = __atomic_load_n(&f->rec->weight, MO_RELAXED);
-	uint64_t time_ns = __atomic_load_n(&f->rec->time_ns, MO_RELAXED);
-	uint64_t sized = __atomic_load_n(&f->rec->sized, MO_RELAXED);
-	uint64_t slab = __atomic_load_n(&f->rec->slab, MO_RELAXED);
+record_take(walk_t *w, const sample_rec_t *rec) {
+	const prof_cnt_t *count = recs_count(rec);
+	prof_item_t *item = count == NULL || !prof_data_is_current(count) ? NULL
+	    : prof_snap_item(w->snap, count->snap_number);
+	if (item == NULL || item->who != count->site) {
+		return;
+	}
+	uint64_t weight = __atomic_load_n(&rec->weight, MO_RELAXED);
+	uint64_t time_ns = __atomic_load_n(&rec->time_ns, MO_RELAXED);
+	uint64_t sized = __atomic_load_n(&rec->sized, MO_RELAXED);
+	uint64_t slab = __atomic_load_n(&rec->slab, MO_RELAXED);
 	atomic_fence(MO_ACQUIRE);
-	if (unlikely(recs_count(f->rec) != f->count)) {
+	if (unlikely(recs_count(rec) != count)) {
 		return;
 	}
-	uint64_t usize = sample_usize(sized), est = prof_weighted_bytes(usize, weight);
-	prof_frag_take(w->frag, f->item, slab, weight);
-	bool is_first = f->item->age.est == 0;
-	age_add(w, f->item, column_of(w, time_ns), est);
-	if (unlikely(sample_label(sized) != 0 || f->item->labels != 0)) {
-		prof_counts_t counts = {1, usize, weight, est};
-		prof_label_sums_add(w->snap, f->item, sample_label(sized), f->rec, &counts, is_first);
-	}
-}
-
-/* Takes up to BATCH records: fetches their counts, then their items, then reads the records. */
-static void
-batch_take(walk_t *w, const sample_rec_t *recs, unsigned n) {
-	found_t found[BATCH];
-	unsigned nfound = 0, nknown = 0;
-	for (unsigned i = 0; i < n; i++) {
-		const prof_cnt_t *c = recs_count(&recs[i]);
-		if (c != NULL) {
-			__builtin_prefetch(c);
-			found[nfound++] = (found_t){&recs[i], c, NULL};
-		}
-	}
-	for (unsigned i = 0; i < nfound; i++) {
-		found_t f = found[i];
-		f.item = !prof_data_is_current(f.count) ? NULL
-		    : prof_snap_item(w->snap, f.count->snap_number);
-		if (f.item != NULL) {
-			__builtin_prefetch(f.item);
-			found[nknown++] = f;
-		}
-	}
-	for (unsigned i = 0; i < nknown; i++) {
-		if (found[i].item->who == found[i].count->site) {
-			record_take(w, &found[i]);
-		}
+	uint64_t usize = sample_usize(sized);
+	prof_counts_t sample = {1, usize, weight, prof_weighted_bytes(usize, weight)};
+	prof_frag_take(w->frag, item, slab, weight);
+	age_add(w, item, prof_age_between(time_ns, w->now), &sample);
+	if (unlikely(sample_label(sized) != 0)) {
+		prof_label_sums_add(w->snap, item, sample_label(sized), &sample);
 	}
 }
 
@@ -132,8 +72,8 @@ static void
 blocks_walk(walk_t *w, const recs_block_t *b) {
 	struct tls_s *t = tls_get();
 	for (; b != NULL && !w->has_failed; b = b->next) {
-		for (uint64_t i = 0; i < b->n; i += BATCH) {
-			batch_take(w, &b->recs[i], (unsigned)(b->n - i < BATCH ? b->n - i : BATCH));
+		for (uint64_t i = 0; i < b->n; i++) {
+			record_take(w, &b->recs[i]);
 		}
 		if (unlikely(gate_is_closed())) {
 			/* Blocks are never freed (recs.h), so `next` stays valid meanwhile. */
@@ -145,17 +85,8 @@ blocks_walk(walk_t *w, const recs_block_t *b) {
 
 int
 prof_age_take(prof_snap_t *snap, uint64_t now, prof_frag_t *frag) {
-	static const uint64_t bounds[] = {
-#define BOUND(seconds) seconds * UINT64_C(1000000000),
-	    PROF_AGE_BOUNDS(BOUND)
-#undef BOUND
-	};
-	walk_t w = {.snap = snap, .frag = frag};
+	walk_t w = {.snap = snap, .now = now, .frag = frag};
 	assert(tls_get()->gate_depth == 1);
-	for (unsigned i = 0; i < ARRAY_LEN(bounds); i++) {
-		/* While the clock is still below a bound, only a sample of time 0 counts as so old. */
-		w.begins[i] = now > bounds[i] ? now - bounds[i] : 0;
-	}
 	/* First the records in the memory of the tables, then those elsewhere. */
 	blocks_walk(&w, recs_blocks(true));
 	blocks_walk(&w, recs_blocks(false));
@@ -170,8 +101,8 @@ prof_age_read(const prof_item_t *item, uint64_t columns[PROF_AGES]) {
 		return false;
 	}
 	columns[item->age_column] = item->age.est;
-	for (const prof_age_t *a = item->age.next; a != NULL; a = a->next) {
-		columns[a->column] = a->est;
+	for (const prof_sum_t *a = item->age.next; a != NULL; a = a->next) {
+		columns[a->key] = a->cur.est;
 	}
 	return true;
 }

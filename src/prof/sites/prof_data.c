@@ -58,8 +58,11 @@ cassert(sizeof(prof_site_t) + 20 * PROF_FRAME_BYTES + PROF_FRAMES_PAD + sizeof(p
 static LARGE_BSS struct {
 	prof_table_t sites;
 	prof_table_t counts;
-	image_root_t *root;        /* has the heads of the lists of sites and of records */
-	atomic_u32_t epoch;        /* number of resets, by prof.reset or a session */
+	/*
+	 * has the heads of the lists of sites and of records, the epoch, and in its flags whether new
+	 * counts have sums of what was allocated in all (prof_accum)
+	 */
+	image_root_t *root;
 	atomic_u64_t mark;         /* 1 + the epoch in which the sites were marked; 0: they are not */
 	atomic_u64_t next_uid;     /* uid of the next thread record */
 
@@ -81,7 +84,6 @@ static LARGE_BSS struct {
 	size_t sweep_nseen;
 	size_t sweep_nempty;
 	bool sweep_takes;
-	atomic_b_t is_accum; /* new counts have sums of what was allocated in all (prof_accum) */
 	prof_tdata_t *tsweep_prev; /* under pass: the last thread record that was swept and stays */
 	/* advances with each batch; starts at 1, because 0 in td->pinned means "not pinned" */
 	atomic_u64_t pin_epoch;
@@ -127,6 +129,11 @@ typedef struct {
 	bool is_last;
 } tables_key_t;
 
+uint32_t
+prof_data_epoch(void) {
+	return (uint32_t)__atomic_load_n(&tables.root->epoch, MO_RELAXED);
+}
+
 /* ---------------------------------------------------------------- keys */
 
 static void
@@ -168,7 +175,7 @@ key_init(tables_key_t *k, prof_tdata_t *td, const prof_bt_t *bt, uint64_t rate) 
 	k->site_hash = frames_hash(bt->vec, bt->len);
 	k->rate = rate;
 	k->tdata = td;
-	k->epoch = atomic_load_u32(&tables.epoch, MO_RELAXED);
+	k->epoch = prof_data_epoch();
 	k->has_stamp = false;
 	k->is_last = false;
 	k->cnt_hash = image_hash_count(k->site_hash, (uintptr_t)td, k->epoch, rate);
@@ -831,7 +838,7 @@ prof_data_unpin(prof_cnt_t *c) {
 
 bool
 prof_data_is_current(const prof_cnt_t *c) {
-	return c->link.extra == atomic_load_u32(&tables.epoch, MO_RELAXED);
+	return c->link.extra == prof_data_epoch();
 }
 
 /*
@@ -856,26 +863,16 @@ prof_data_counts_read(const prof_cnt_t *c, prof_counts_t *cur, prof_counts_t *ac
 
 void
 prof_data_accum_set(bool on) {
-	atomic_store_b(&tables.is_accum, on, MO_RELAXED);
-	prof_root_accum_set(on);
+	if (on) {
+		__atomic_fetch_or(&tables.root->flags, IMAGE_ACCUM, MO_RELAXED);
+	} else {
+		__atomic_fetch_and(&tables.root->flags, ~IMAGE_ACCUM, MO_RELAXED);
+	}
 }
 
 bool
 prof_data_is_accum(void) {
-	return atomic_load_b(&tables.is_accum, MO_RELAXED);
-}
-
-/*
- * Stores the epoch in the root. If several threads reset at once, each repeats until the epoch has
- * not changed while it stored, so that the root has the latest one at the end.
- */
-static void
-epoch_tell(void) {
-	uint32_t epoch;
-	do {
-		epoch = atomic_load_u32(&tables.epoch, MO_SEQ_CST);
-		__atomic_store_n(&tables.root->epoch, epoch, MO_SEQ_CST);
-	} while (epoch != atomic_load_u32(&tables.epoch, MO_SEQ_CST));
+	return (__atomic_load_n(&tables.root->flags, MO_RELAXED) & IMAGE_ACCUM) != 0;
 }
 
 /*
@@ -885,8 +882,7 @@ epoch_tell(void) {
 void
 prof_data_reset(void) {
 	assert(gate_is_entered(tls_get())); /* a fork must not copy a lock that the sweep holds */
-	atomic_fetch_add_u32(&tables.epoch, 1, MO_ACQ_REL);
-	epoch_tell();
+	__atomic_fetch_add(&tables.root->epoch, 1, MO_ACQ_REL);
 	if (mutex_trylock(&tables.pass)) {
 		sweep_sites_locked(SWEEP_STEP);
 		limbo_reclaim_locked(1);
@@ -895,11 +891,6 @@ prof_data_reset(void) {
 }
 
 /* ---------------------------------------------------------------- the mark */
-
-uint32_t
-prof_data_epoch(void) {
-	return atomic_load_u32(&tables.epoch, MO_RELAXED);
-}
 
 bool
 prof_data_is_marked(void) {

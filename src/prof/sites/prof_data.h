@@ -89,7 +89,7 @@ bool prof_data_is_accum(void);
  */
 bool prof_data_is_marked(void);
 void prof_data_unmark(void);
-uint32_t prof_data_epoch(void);
+uint32_t prof_data_epoch(void); /* resets so far, by prof.reset or a session */
 void prof_data_mark_put(uint32_t epoch);
 
 /* Forgets all samples: none that was taken before is in a later profile. */

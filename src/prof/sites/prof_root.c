@@ -5,11 +5,10 @@
  *
  * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
  * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
- * that a reader may see parts of two names. Called by prof_data.c at boot and when prof_accum
- * changes (at boot and by sessions), by prof_sample.c, prof_switch.c, prof_session.c,
- * prof_backtrace.c and prof_course.c for what they change, by prof.c in a forked child;
- * prof_root() by prof_switch.c, prof_course.c, prof_dump.c, prof_box.c, prof_control.c and
- * prof_request.c.
+ * that a reader may see parts of two names. Called by prof_data.c at boot, by prof_backtrace.c and
+ * prof_course.c for the unwinder's name, by prof.c in a forked child; prof_root() by
+ * prof_sample.c, prof_switch.c, prof_session.c, prof_course.c, prof_dump.c, prof_box.c,
+ * prof_control.c and prof_request.c.
  */
 #include "prof/sites/prof_root.h"
 
@@ -23,7 +22,7 @@
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
 #include "util/assert.h"
-#include "util/bits.h"
+#include "util/fmt.h"
 
 cassert(IMAGE_USIZE_BITS == SAMPLE_USIZE_BITS);
 cassert(IMAGE_NFIELDS <= IMAGE_FIELDS_ROOM && IMAGE_NSTRUCTS <= IMAGE_STRUCTS_ROOM);
@@ -40,23 +39,13 @@ static const uint32_t struct_rows[] = {IMAGE_STRUCTS(STRUCT_ROW)};
 /* Set once, when the root is complete; NULL before. */
 static image_root_t *booted;
 
-/* Copies a text with its NUL, cut to size bytes. */
-static void
-text_copy(char *to, size_t size, const char *from) {
-	size_t len = min_zu(strlen(from), size - 1);
-	memcpy(to, from, len);
-	to[len] = '\0';
-}
-
 /* The names of the reasons for which a walk stops, separated by blanks. */
 static void
 stops_write(char *to, size_t size) {
 	size_t at = 0;
-	for (unsigned i = 0; i < unwind_stop_count && at + 1 < size; i++) {
-		at += i == 0 ? 0 : 1;
-		text_copy(to + at, size - at, unwind_stop_name((unwind_stop_t)i));
-		at += strlen(to + at);
-		to[at] = i + 1 < unwind_stop_count && at + 1 < size ? ' ' : '\0';
+	for (unsigned i = 0; i < unwind_stop_count && at < size; i++) {
+		at += (size_t)fmt_snprintf(to + at, size - at, i == 0 ? "%s" : " %s",
+		    unwind_stop_name((unwind_stop_t)i));
 	}
 }
 
@@ -72,8 +61,8 @@ prof_root_boot(void) {
 	root->pid = (uint32_t)sys_pid();
 	root->flags = (opt_prof_unbias ? 0 : IMAGE_RAW)
 	    | (opt_prof_time_resolution == prof_time_res_high ? IMAGE_REALTIME : 0);
-	text_copy(root->library_version, sizeof(root->library_version), JEMALLOC_VERSION);
-	text_copy(root->ext_version, sizeof(root->ext_version), PROF_EXT_VERSION);
+	fmt_snprintf(root->library_version, sizeof(root->library_version), "%s", JEMALLOC_VERSION);
+	fmt_snprintf(root->ext_version, sizeof(root->ext_version), "%s", PROF_EXT_VERSION);
 	stops_write(root->unwinder_stops, sizeof(root->unwinder_stops));
 	root->nfields = IMAGE_NFIELDS;
 	root->nstructs = IMAGE_NSTRUCTS;
@@ -91,52 +80,14 @@ prof_root(void) {
 
 void
 prof_root_postfork_child(void) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		/* Without a system call, which a filter may forbid. */
-		__atomic_store_n(&root->pid, (uint32_t)os_tid_stored(), MO_RELAXED);
-	}
-}
-
-void
-prof_root_rate_set(uint64_t rate) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		__atomic_store_n(&root->rate, rate, MO_RELAXED);
-	}
-}
-
-void
-prof_root_session_set(uint64_t session, uint64_t start_ns) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		__atomic_store_n(&root->session_start_ns, start_ns, MO_RELAXED);
-		__atomic_store_n(&root->session, session, MO_RELAXED);
-	}
-}
-
-void
-prof_root_begun_set(uint64_t begun_ns) {
-	image_root_t *root = prof_root();
-	if (root != NULL) {
-		__atomic_store_n(&root->begun_ns, begun_ns, MO_RELAXED);
-	}
-}
-
-void
-prof_root_accum_set(bool on) {
-	image_root_t *root = prof_root();
-	if (root != NULL && on) {
-		__atomic_fetch_or(&root->flags, IMAGE_ACCUM, MO_RELAXED);
-	} else if (root != NULL) {
-		__atomic_fetch_and(&root->flags, ~IMAGE_ACCUM, MO_RELAXED);
-	}
+	/* Without a system call, which a filter may forbid. */
+	__atomic_store_n(&prof_root()->pid, (uint32_t)os_tid_stored(), MO_RELAXED);
 }
 
 void
 prof_root_unwinder_set(const char *name) {
 	image_root_t *root = prof_root();
 	if (root != NULL && strcmp(root->unwinder, name) != 0) {
-		text_copy(root->unwinder, sizeof(root->unwinder), name);
+		fmt_snprintf(root->unwinder, sizeof(root->unwinder), "%s", name);
 	}
 }

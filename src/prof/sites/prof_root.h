@@ -1,8 +1,8 @@
 /*
  * The root of the site tables as other programs read them (meta/image.h): its constant part, and
- * what the profiler's modules store in it when it changes. No locks. Called by prof_data.c when
- * the profiler boots and when prof_accum changes, by prof.c in a forked child, by prof_sample.c,
- * prof_switch.c, prof_session.c, prof_backtrace.c and prof_course.c to store, and by prof_switch.c,
+ * what the profiler's modules store in it, each by an atomic store, when it changes. No locks.
+ * Called by prof_data.c when the profiler boots, by prof.c in a forked child, by prof_backtrace.c
+ * and prof_course.c for the unwinder's name, and by prof_sample.c, prof_switch.c, prof_session.c,
  * prof_course.c, prof_dump.c, prof_box.c, prof_control.c and prof_request.c for the root itself.
  */
 #ifndef PROF_ROOT_H
@@ -21,15 +21,6 @@ image_root_t *prof_root(void);
 /* In a forked child: stores its pid, 0 if not known, as the tables are its own now. */
 void prof_root_postfork_child(void);
 
-/*
- * Store a change in the root; nothing before prof_root_boot(). rate: bytes between samples;
- * session, start_ns: number of the session and its start in ns since 1970 (UTC); begun_ns: when the
- * counts began, by the monotonic clock; on: prof_accum.
- */
-void prof_root_rate_set(uint64_t rate);
-void prof_root_session_set(uint64_t session, uint64_t start_ns);
-void prof_root_begun_set(uint64_t begun_ns);
-void prof_root_accum_set(bool on);
 /*
  * Stores the name of the unwinder in use, cut to 15 bytes and not atomically: a reader may see
  * parts of two names. Nothing before prof_root_boot(). prof_course.c stores the counters of its

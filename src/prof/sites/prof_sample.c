@@ -78,7 +78,7 @@ rate_make_locked(void) {
 	uint64_t rate = base > RATE_MAX >> sampling.shift ? (base > RATE_MAX ? base : RATE_MAX)
 	    : base << sampling.shift;
 	atomic_store_u64(&sampling.rate, rate, MO_RELAXED);
-	prof_root_rate_set(rate);
+	__atomic_store_n(&prof_root()->rate, rate, MO_RELAXED);
 	sampling_publish_locked();
 }
 

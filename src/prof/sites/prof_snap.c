@@ -16,8 +16,6 @@
 #include "util/assert.h"
 
 #define CHUNK_BYTES ((size_t)2 << 20)
-/* Most bytes of a chunk that are populated by one call, instead of a page fault for each page. */
-#define POPULATE_MAX ((size_t)1 << 18)
 /*
  * The number of an item is that of its chunk shifted left by LG_CHUNK_ITEMS, plus its place among
  * the items of the chunk.
@@ -27,25 +25,21 @@
 /* A chunk of items, or of pieces (prof_snap_piece()), which then lie where the items would. */
 struct prof_chunk_s {
 	prof_chunk_t *next;
-	size_t used;  /* bytes of items or pieces */
-	size_t ready; /* bytes from the start of the chunk that were populated already */
+	size_t used; /* bytes of items or pieces */
 	prof_item_t items[];
 };
 
 /*
- * In this order: the chunk is found by masking the address; every item fits into a chunk; whole
- * pages are populated; items need no padding; numbers of items fit into 32 bits; nor do pieces need
- * padding.
+ * In this order: the chunk is found by masking the address; every item fits into a chunk; items
+ * need no padding; numbers of items fit into 32 bits; nor do pieces need padding.
  */
 cassert((CHUNK_BYTES & (CHUNK_BYTES - 1)) == 0 && CHUNK_BYTES >= PAGE_MAX);
 cassert(sizeof(prof_chunk_t) + sizeof(prof_item_t) + sizeof(prof_counts_t) <= CHUNK_BYTES);
-cassert(POPULATE_MAX % PAGE_MAX == 0);
 cassert(sizeof(prof_item_t) % _Alignof(prof_item_t) == 0);
 cassert(sizeof(prof_counts_t) % _Alignof(prof_item_t) == 0);
 cassert(CHUNK_BYTES / sizeof(prof_item_t) < 1u << LG_CHUNK_ITEMS);
 cassert(PROF_SNAP_CHUNKS < 1u << (32 - LG_CHUNK_ITEMS));
-cassert(sizeof(prof_age_t) % sizeof(uint64_t) == 0);
-cassert(sizeof(prof_label_sum_t) % sizeof(uint64_t) == 0);
+cassert(sizeof(prof_sum_t) % sizeof(uint64_t) == 0);
 
 /* The copying of one site. */
 typedef struct {
@@ -64,20 +58,6 @@ item_at(prof_chunk_t *c, size_t offset) {
 static bool
 chunk_has_room(const prof_chunk_t *c, size_t bytes) {
 	return c != NULL && sizeof(prof_chunk_t) + c->used + bytes <= CHUNK_BYTES;
-}
-
-/*
- * Has the kernel make the next pages of the chunk: as many bytes as there are already, at most
- * POPULATE_MAX, so that a small profile takes few pages and a large one few calls. If the kernel
- * refuses, the pages come by faults.
- */
-static void
-chunk_populate(prof_chunk_t *c) {
-	size_t bytes = c->ready < POPULATE_MAX ? c->ready : POPULATE_MAX;
-	bytes = min_zu(bytes, CHUNK_BYTES - c->ready);
-	assert(bytes > 0 && bytes % PAGE == 0);
-	pages_advise((char *)c + c->ready, bytes, PAGES_POPULATE);
-	c->ready += bytes;
 }
 
 /*
@@ -101,7 +81,6 @@ chunk_new(prof_chunks_t *chunks) {
 		}
 	}
 	chunks->last = c;
-	c->ready = PAGE;
 	return c;
 }
 
@@ -111,9 +90,6 @@ chunk_take(prof_chunk_t *c, size_t bytes) {
 	void *p = item_at(c, c->used);
 	c->used += bytes;
 	assert(sizeof(prof_chunk_t) + c->used <= CHUNK_BYTES);
-	if (unlikely(sizeof(prof_chunk_t) + c->used > c->ready)) {
-		chunk_populate(c);
-	}
 	return p;
 }
 
@@ -152,6 +128,25 @@ prof_snap_piece(prof_snap_t *snap, size_t bytes) {
 		return NULL;
 	}
 	return chunk_take(snap->pieces.last, bytes);
+}
+
+bool
+prof_snap_try_sum(prof_snap_t *snap, prof_sum_t **list, uint32_t key, const prof_counts_t *c) {
+	prof_sum_t *s = *list;
+	for (unsigned i = 0; s != NULL && s->key != key; i++) {
+		s = i + 1 < PROF_AGES ? s->next : NULL;
+	}
+	if (s == NULL) {
+		s = prof_snap_piece(snap, sizeof(*s));
+		if (s == NULL) {
+			return false;
+		}
+		s->key = key;
+		s->next = *list;
+		*list = s;
+	}
+	prof_counts_add(&s->cur, c);
+	return true;
 }
 
 /* Keeps the first sampling rate (bytes), and whether there is another. */

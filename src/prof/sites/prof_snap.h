@@ -20,22 +20,15 @@ typedef enum {
 	prof_item_void  /* a site all of whose sums are 0; readers skip it */
 } prof_item_kind_t;
 
-/* Estimated bytes of the live samples of one site in one column of ages (prof_ages.h). */
-typedef struct prof_age_s {
-	struct prof_age_s *next;
-	uint64_t est;
-	unsigned column;
-} prof_age_t;
-
 /*
- * Sums of the live samples of one site with one label; a list may have several elements of a label
- * (prof_label_sums.h).
+ * Sums of the live samples of one site with one key: a column of ages (prof_ages.h), or a label; a
+ * list may have several elements of a label (prof_label_sums.h).
  */
-typedef struct prof_label_sum_s {
-	struct prof_label_sum_s *next;
+typedef struct prof_sum_s {
+	struct prof_sum_s *next;
 	prof_counts_t cur;
-	uint32_t label;
-} prof_label_sum_t;
+	uint32_t key;
+} prof_sum_t;
 
 /* Words of 64 bits in prof_snap_t.labels: a bit for each number that a label may have. */
 #define PROF_LABEL_WORDS 1024u
@@ -50,10 +43,10 @@ typedef struct {
 	float pinned_variance; /* variance of `pinned`, in bytes squared */
 	/* est 0: no sample of the site has an age; next: the other columns, in any order */
 	struct {
-		prof_age_t *next;
+		prof_sum_t *next;
 		uint64_t est;
 	} age;
-	uint64_t labels;         /* 0: no sample has a label; else see prof_label_sums.h */
+	prof_sum_t *labels;      /* by label; NULL: no sample has one */
 	/*
 	 * bytes that it pins by samples whose slabs exist, and most that it may pin by samples whose
 	 * slabs are gone (prof_frag.h)
@@ -83,7 +76,7 @@ typedef struct {
 
 typedef struct {
 	prof_chunks_t items;
-	prof_chunks_t pieces;    /* memory of prof_age_t, prof_label_sum_t and `labels` */
+	prof_chunks_t pieces;    /* memory of prof_sum_t and `labels` */
 	/* PROF_LABEL_WORDS words: the labels that live samples have; NULL: none, or lacks_labels */
 	uint64_t *labels;
 	prof_chunk_t *numbered[PROF_SNAP_CHUNKS]; /* chunks of items by their number */
@@ -139,6 +132,12 @@ prof_item_t *prof_snap_item(const prof_snap_t *snap, uint32_t number);
  * as it must fit a chunk. NULL without memory.
  */
 void *prof_snap_piece(prof_snap_t *snap, size_t bytes);
+/*
+ * Adds the counts of a sample to the element of the key, if that is among the first PROF_AGES of
+ * the list; else to a new first element. So adding takes the same time in a list of thousands of
+ * keys, which then may have a key more than once; one of ages has each once. False: no memory.
+ */
+bool prof_snap_try_sum(prof_snap_t *snap, prof_sum_t **list, uint32_t key, const prof_counts_t *c);
 
 /* The item's sums of what was allocated in all; zeros in a snapshot without them. */
 static inline const prof_counts_t *

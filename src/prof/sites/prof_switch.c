@@ -55,8 +55,7 @@ prof_switch_is_ready(void) {
 
 uint64_t
 prof_switch_begun_ns(void) {
-	const image_root_t *root = prof_root();
-	return root == NULL ? 0 : __atomic_load_n(&root->begun_ns, MO_RELAXED);
+	return __atomic_load_n(&prof_root()->begun_ns, MO_RELAXED);
 }
 
 /*
@@ -72,7 +71,7 @@ switches_apply_locked(void) {
 	bool wants = prof_switch_is_active() || prof_switch_has_listener();
 	atomic_store_b(&prof_switch_wants_samples, wants, MO_RELAXED);
 	if (ready && wants && prof_switch_begun_ns() == 0) {
-		prof_root_begun_set(nstime_monotonic_ns());
+		__atomic_store_n(&prof_root()->begun_ns, nstime_monotonic_ns(), MO_RELAXED);
 	}
 	prof_sample_switch(ready && prof_switch_is_active(),
 	    atomic_load_u64(&switches.listener_rate, MO_RELAXED));
@@ -201,7 +200,7 @@ prof_reset(size_t lg_sample) {
 	gate_enter(tls_get());
 	prof_data_reset();
 	if (prof_switch_begun_ns() != 0) {
-		prof_root_begun_set(nstime_monotonic_ns());
+		__atomic_store_n(&prof_root()->begun_ns, nstime_monotonic_ns(), MO_RELAXED);
 	}
 	gate_exit(tls_get());
 	return 0;

@@ -20,7 +20,8 @@
 bool prof_is_booted(void);
 /*
  * When sampling was first switched on, for profiles or for a tracer, or the last reset after that,
- * in ns on the monotonic clock; 0: it never was. Since then the counts have been growing.
+ * in ns on the monotonic clock; 0: it never was. Since then the counts have been growing. Called
+ * once the tables exist.
  */
 uint64_t prof_switch_begun_ns(void);
 

@@ -57,11 +57,6 @@ const char *const prof_threshold_names[] = {
 };
 static_assert(ARRAY_LEN(prof_threshold_names) == prof_threshold_n + 1, "a name each");
 
-/* The kinds whose pending profiles fire_pending() writes; highwater is never pending. */
-static const prof_kind_t retried[] = {
-	prof_kind_interval, prof_kind_gdump, prof_kind_alloc, prof_kind_large, prof_kind_timer
-};
-
 static struct {
 	/*
 	 * held while is_armed, prof_trigger_large_min, tcache_slow_min and its bit of
@@ -359,19 +354,11 @@ fire(prof_kind_t kind, const char *metric, uint64_t value) {
 /* What a profile of this kind names as its metric; NULL: nothing. */
 static const char *
 kind_metric(prof_kind_t kind) {
-	switch (kind) {
-	case prof_kind_interval:
-	case prof_kind_gdump:
-		return NULL;
-	case prof_kind_alloc:
-		return "alloc";
-	case prof_kind_large:
-		return "large";
-	case prof_kind_timer:
-		return "time_ms";
-	default:
+	if (kind == prof_kind_highwater) {
 		return prof_metric_names[prof_threshold_metric_get()];
 	}
+	return kind == prof_kind_timer ? "time_ms"
+	    : kind == prof_kind_alloc || kind == prof_kind_large ? prof_kind_name(kind) : NULL;
 }
 
 /*
@@ -405,11 +392,11 @@ fire_pending(void) {
 	    || !atomic_exchange_b(&trig.has_pending, false, MO_ACQUIRE)) {
 		return;
 	}
-	for (unsigned i = 0; i < ARRAY_LEN(retried); i++) {
-		uint64_t value = atomic_exchange_u64(&trig.pending[retried[i]], 0, MO_ACQUIRE);
+	for (unsigned kind = 0; kind < prof_kind_n; kind++) {
+		uint64_t value = atomic_exchange_u64(&trig.pending[kind], 0, MO_ACQUIRE);
 		if (value != 0) {
 			prof_keep_overlap_retry();
-			prof_trigger_due(retried[i], value);
+			prof_trigger_due((prof_kind_t)kind, value);
 		}
 	}
 	if (!atomic_load_b(&trig.has_pending, MO_RELAXED)) {
