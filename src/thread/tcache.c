@@ -9,8 +9,7 @@
  * the countdown is to add the requests that it has counted to the counters. Upkeep sets `empty`,
  * where pops stop, to the middle of the stack as a mark; the slow path of a pop removes it. If it
  * is still there at the next upkeep, the objects below it were not used. bin_close() frees slots,
- * tcache_close_above() sets limits to 0, and recall_close() keeps the pops and pushes of a signal
- * handler off.
+ * and recall_close() keeps the pops and pushes of a signal handler off.
  *
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it (but for
@@ -1078,8 +1077,9 @@ tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {
 tcache_t *
 tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	size_t bins_at, cold_at;
-	/* The fast path reads the bins of all sizes of the lookup table, even above max. */
-	unsigned nslots = sz_s2i(max_zu(max, SC_LOOKUP_MAX)) + 2;
+	/* The fast path reads the bins of all these sizes, even above max. */
+	size_t last = max_zu(max_zu(max, tcache_max_default), SC_LOOKUP_MAX);
+	unsigned nslots = sz_s2i(last) + 2;
 	tcache_t *tc = meta_alloc(tcache_bytes(nslots, &bins_at, &cold_at));
 	if (tc == NULL) {
 		return NULL;
@@ -1091,6 +1091,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	tc->interval = tsd->sample_interval;
 	for (unsigned s = 1; s < nslots; s++) {
 		tc->bins[s].size = (uint32_t)slot_size(s);
+		tc->cold[s].is_fixed = slot_size(s) > max;
 		tc->cold[s].max = slot_size(s) > max ? 0
 		    : (uint16_t)tcache_ncached_max_default(s - 1);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
@@ -1099,17 +1100,6 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	ql_init(&tc->link);
 	tcache_rebind(tc, arena);
 	return tc;
-}
-
-void
-tcache_close_above(tcache_t *tc, size_t max) {
-	assert(tc->is_auto);
-	for (unsigned s = 1; s < tc->nslots; s++) {
-		if (slot_size(s) > max) {
-			tc->cold[s].max = 0;
-			tc->cold[s].is_fixed = true;
-		}
-	}
 }
 
 void
