@@ -1,81 +1,56 @@
 /*
  * The ring of shut extents; shut.h has the contract.
- * Invariant: an extent in the ring has state shut, and `bytes` is the sum of their sizes. shut.mtx
- * guards the ring only; pages are changed without it, by the thread that owns the extent. Called by
- * imalloc.c.
+ * Invariant: an extent in the ring has state shut, and `bytes` is the sum of the sizes of those in
+ * the ring and of those that are about to enter it. No lock: an extent enters and leaves its place
+ * by an exchange, and belongs to the thread that took it out. Called by imalloc.c.
  */
 #include "arena/shut.h"
 
 #include "arena/arenas.h"
 #include "arena/large.h"
-#include "os/witness.h"
 
 static LARGE_BSS struct {
-	mutex_t mtx;
-	unsigned first;          /* place of the oldest */
-	unsigned n;              /* extents in the ring */
-	size_t bytes;            /* of address space */
-	edata_t *ring[SHUT_MAX];
-} shut = {.mtx = MUTEX_INITIALIZER("shut", WITNESS_RANK_LEAF)};
-
-cassert((SHUT_MAX & (SHUT_MAX - 1)) == 0);
+	atomic_p_t ring[SHUT_MAX]; /* an edata_t; NULL: the place is empty */
+	atomic_u32_t n;            /* extents that were put into it; place n % SHUT_MAX is next */
+	atomic_zu_t bytes;         /* of address space */
+} shut;
 
 /*
- * Takes the oldest extent out if one more of this many bytes would exceed a limit of the ring; else
- * NULL.
- */
-static edata_t *
-shut_take_excess(size_t bytes) {
-	edata_t *e = NULL;
-	mutex_lock(&shut.mtx);
-	if (shut.n > 0 && (shut.n == SHUT_MAX || shut.bytes + bytes > SHUT_BYTES)) {
-		e = shut.ring[shut.first];
-		shut.first = (shut.first + 1) % SHUT_MAX;
-		shut.n--;
-		shut.bytes -= e->size;
-	}
-	mutex_unlock(&shut.mtx);
-	return e;
-}
-
-static bool
-shut_try_put(edata_t *e) {
-	mutex_lock(&shut.mtx);
-	bool has_room = shut.n < SHUT_MAX && shut.bytes + e->size <= SHUT_BYTES;
-	if (has_room) {
-		shut.ring[(shut.first + shut.n++) % SHUT_MAX] = e;
-		shut.bytes += e->size;
-	}
-	mutex_unlock(&shut.mtx);
-	return has_room;
-}
-
-/*
- * Makes an extent accessible and frees it. If the system refuses, it stays shut for ever and its
- * address space is lost.
+ * Puts e, which may be NULL, into a place of the ring, makes the extent that was there accessible
+ * and frees it. If the system refuses that, it stays shut for ever and its address space is lost.
  */
 static void
-shut_open(edata_t *e) {
-	assert(e->state == extent_state_shut);
-	if (pages_protect(e->addr, e->size, PAGES_OPEN) == 0) {
-		e->state = extent_state_active;
+shut_replace(unsigned place, edata_t *e) {
+	edata_t *old = atomic_exchange_p(&shut.ring[place % SHUT_MAX], e, MO_ACQ_REL);
+	if (old == NULL) {
+		return;
+	}
+	assert(old->state == extent_state_shut);
+	atomic_fetch_sub_zu(&shut.bytes, old->size, MO_RELAXED);
+	if (pages_protect(old->addr, old->size, PAGES_OPEN) == 0) {
+		old->state = extent_state_active;
 		/* Hot extents keep their element of the page map, so it must say active again. */
-		emap_set_boundary(e);
-		arena_large_dalloc(e);
+		emap_set_boundary(old);
+		arena_large_dalloc(old);
 	}
 }
 
-/* Opens the oldest extents until one more of so many bytes has room, or the ring is empty. */
+/* Opens the oldest extents until one of so many bytes has room; counts its bytes. */
 static void
 shut_make_room(size_t bytes) {
-	for (edata_t *e; (e = shut_take_excess(bytes)) != NULL;) {
-		shut_open(e);
+	unsigned first = atomic_load_u32(&shut.n, MO_RELAXED);
+	atomic_fetch_add_zu(&shut.bytes, bytes, MO_RELAXED);
+	for (unsigned i = first; i - first < SHUT_MAX
+	    && atomic_load_zu(&shut.bytes, MO_RELAXED) > SHUT_BYTES; i++) {
+		shut_replace(i, NULL);
 	}
 }
 
 void
 shut_flush(void) {
-	shut_make_room(SHUT_BYTES + 1);
+	for (unsigned i = 0; i < SHUT_MAX; i++) {
+		shut_replace(i, NULL);
+	}
 }
 
 /* Discards the memory and removes access. An errno value: access is unchanged. */
@@ -96,12 +71,11 @@ shut_try_keep(edata_t *e) {
 	}
 	shut_make_room(e->size);
 	if (shut_pages(e) != 0) {
+		atomic_fetch_sub_zu(&shut.bytes, e->size, MO_RELAXED);
 		return false;
 	}
 	e->state = extent_state_shut;
 	emap_set_boundary(e);
-	if (!shut_try_put(e)) {
-		shut_open(e);
-	}
+	shut_replace(atomic_fetch_add_u32(&shut.n, 1, MO_RELAXED), e);
 	return true;
 }

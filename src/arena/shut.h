@@ -8,9 +8,8 @@
  * accessible and freed; when memory is short, all extents are. One that the system does not make
  * accessible again stays shut for ever, outside the ring. Invariant: the page map says
  * extent_state_shut meanwhile, by which a double free is detected; statistics of the arena count
- * them as allocated. The comment of shut_try_keep() says which are shut. The ring is under the lock
- * "shut", under which no other is taken; an extent taken out belongs to the thread that took it.
- * Callers, in imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock:
+ * them as allocated. The comment of shut_try_keep() says which are shut. No lock: the places of the
+ * ring are atomic, and an extent taken out belongs to the thread that took it. Callers, in imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock:
  * ifree_in_gate(), and imalloc_relieved() for shut_flush().
  */
 #ifndef ARENA_SHUT_H
@@ -18,14 +17,17 @@
 
 #include "meta/edata.h"
 
-/* Maximum number of extents in the ring, and maximum sum of their sizes in bytes. */
+/*
+ * Maximum number of extents in the ring, and of the sum of their sizes in bytes, which threads that
+ * shut extents at once may leave lower than it needs to be.
+ */
 #define SHUT_MAX 32u
 #define SHUT_BYTES ((size_t)256 << 20)
 
 /*
  * Takes over the extent of a freed large object (claimed by arena_large_try_claim(), not sampled).
  * True: the caller has nothing more to do. The extent is shut and in the ring, in which room was
- * made; or it was freed, because other threads have filled the ring again.
+ * made.
  * False: the caller frees the object. Either the arena is not automatic (explicit, hidden, that of
  * oversized requests) or has the user's hooks; or the extent has guards or over SHUT_BYTES / 2
  * bytes (it may be a page longer than the object); or the system refuses, and then the contents may

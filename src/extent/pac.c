@@ -382,7 +382,9 @@ pac_dalloc(pac_t *pac, edata_t *e) {
 static edata_t *
 pac_take_behind(pac_t *pac, const edata_t *e, size_t size) {
 	char *addr = edata_end(e);
-	pac_hot_cool_at(pac, addr, size);
+	if (pac_hot_is_at(pac, addr)) {
+		pac_hot_flush(pac); /* then what lies there joins its neighbours, and one extent may do */
+	}
 	if (e->is_hpa) {
 		return pac_hpa_take_at(pac, addr, size);
 	}

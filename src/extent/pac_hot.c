@@ -11,8 +11,6 @@
 
 /* A search in one stack ends after so many extents that do not fit. */
 #define HOT_LOOKS 16u
-/* Extents that pac_hot_cool_at() examines at most. */
-#define HOT_COOL_MAX 8
 /*
  * A hot extent may be longer than the large object that takes it by a quarter of the object's size
  * (size >> HOT_LG_SLACK). From 4 pages up a class exceeds the one before it by at most a quarter of
@@ -288,59 +286,12 @@ pac_hot_try_cool(pac_t *pac, size_t size) {
 	return e != NULL;
 }
 
-/* Takes e, which was seen to be hot, out of its stack; false if it is not there any more. */
-static bool
-hot_try_take(pac_t *pac, edata_t *e) {
-	mutex_lock(&pac->hot_mtx);
-	/* While e is hot, its size is constant under the lock. */
-	size_t size = PAGE_FLOOR(__atomic_load_n(&e->size, __ATOMIC_RELAXED));
-	pac_hot_stack_t *s = &pac->hot[size == 0 ? 0 : sz_psz_floor(size)];
-	edata_t **at = &s->top;
-	while (*at != NULL && *at != e) {
-		at = &(*at)->below;
+bool
+pac_hot_is_at(const pac_t *pac, const char *addr) {
+	uint64_t elem = emap_elem_any(addr);
+	if (elem_state(elem) != extent_state_active && elem_state(elem) != extent_state_hot) {
+		return false;
 	}
-	bool is_found = *at != NULL;
-	if (is_found) {
-		hot_unlink_locked(s, at);
-		hot_count_locked(pac, 0, size >> LG_PAGE);
-	}
-	mutex_unlock(&pac->hot_mtx);
-	return is_found;
-}
-
-/*
- * The state of the extent of an element. That of a hot extent which was an object is in its
- * descriptor only, which may have another owner by now: hot_try_take() decides.
- */
-static extent_state_t
-hot_state_seen(uint64_t elem) {
-	extent_state_t state = elem_state(elem);
-	if (state != extent_state_active || (elem & ELEM_SLAB) != 0) {
-		return state;
-	}
-	return (extent_state_t)edata_seen(elem_edata(elem)).state;
-}
-
-void
-pac_hot_cool_at(pac_t *pac, const char *addr, size_t size) {
-	for (unsigned i = 0; size > 0 && i < HOT_COOL_MAX; i++) {
-		uint64_t elem = emap_elem_any(addr);
-		extent_state_t state = hot_state_seen(elem);
-		if (state != extent_state_hot && state != extent_state_dirty) {
-			break;
-		}
-		edata_t *e = elem_edata(elem);
-		size_t piece = __atomic_load_n(&e->size, __ATOMIC_RELAXED);
-		if (!edata_is_of(e, pac->src.ehooks.arena_ind) || piece < PAGE
-		    || (state == extent_state_hot && !hot_try_take(pac, e))) {
-			break;
-		}
-		if (state == extent_state_hot) {
-			/* Another thread may have reused and freed e since the first read of its size. */
-			piece = e->size;
-			pac_put_unused(pac, e);
-		}
-		addr += piece;
-		size -= min_zu(size, piece);
-	}
+	edata_t seen = edata_seen(elem_edata(elem));
+	return seen.arena_ind == pac->src.ehooks.arena_ind && seen.state == extent_state_hot;
 }

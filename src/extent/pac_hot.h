@@ -11,11 +11,11 @@
  * whose descriptor still has the class (szind): there the page map says active, as it does for a
  * free object in a thread cache. So a batch of objects becomes hot, and becomes objects again,
  * without a write to the page map. Lock: hot_mtx guards the stacks; no other lock is taken under
- * it. pac_hot_flush(), pac_hot_try_cool() and pac_hot_cool_at() put extents into the dirty cache
- * after they have released hot_mtx. Their caller holds no cache's lock (with hooks of the user no
- * lock at all), and calls pac_recheck_wake() (pac_purge.h) afterwards, unless the arena ends or its
- * decay time is 0. Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits
- * meanwhile); statistics and the profiler call pac_ndirty(), statistics also pac_hot_each().
+ * it. pac_hot_flush() and pac_hot_try_cool() put extents into the dirty cache after they have
+ * released hot_mtx. Their caller holds no cache's lock (with hooks of the user no lock at all), and
+ * calls pac_recheck_wake() (pac_purge.h) afterwards, unless the arena ends or its decay time is 0.
+ * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics
+ * and the profiler call pac_ndirty(), statistics also pac_hot_each().
  */
 #ifndef EXTENT_PAC_HOT_H
 #define EXTENT_PAC_HOT_H
@@ -83,10 +83,9 @@ void pac_hot_flush(pac_t *pac);
  */
 bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*
- * Makes hot extents dirty that lie one behind another, or between dirty ones, from addr on, which
- * is the end of an extent. Ends at the first that is neither in a stack nor dirty, at addr + size,
- * or after HOT_COOL_MAX extents. An expansion in place then finds one dirty extent there.
+ * Whether a hot extent of this cache begins at addr, which is the end of an extent. Takes no lock,
+ * so that may change at any time. The page map of a hot extent that was an object says active.
  */
-void pac_hot_cool_at(pac_t *pac, const char *addr, size_t size);
+bool pac_hot_is_at(const pac_t *pac, const char *addr);
 
 #endif

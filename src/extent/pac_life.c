@@ -57,14 +57,8 @@ pac_destroy(pac_t *pac) {
 	piece_flush(&pac->src, &pac->piece, &pac->dirty);
 	for (unsigned i = 0; i < ARRAY_LEN(mapped); i++) {
 		while ((e = ecache_evict(mapped[i], 0, true)) != NULL) {
-			if (ehooks_are_custom(&pac->src.ehooks)) {
-				/* If the hook unmaps e, it needs no destroy; otherwise e becomes retained. */
-				pac_retain(pac, e, NULL);
-			} else {
-				pac_mapped_sub(pac, e->size);
-				piece_break(e->addr, e->size);
-				extent_destroy(&pac->src, e);
-			}
+			/* If this unmaps e, it needs no destroy. */
+			pac_retain(pac, e, NULL);
 		}
 	}
 	while ((e = ecache_evict(&pac->retained, 0, true)) != NULL) {

@@ -9,8 +9,7 @@
  * the countdown is to add the requests that it has counted to the counters. Upkeep sets `empty`,
  * where pops stop, to the middle of the stack as a mark; the slow path of a pop removes it. If it
  * is still there at the next upkeep, the objects below it were not used. bin_close() frees slots,
- * tcache_close_above() sets limits to 0, and recall_close() keeps the pops and pushes of a signal
- * handler off.
+ * and recall_close() keeps the pops and pushes of a signal handler off.
  *
  * Invariant: each bin's pointers lie between `head` and the bottom of its stack, the oldest at the
  * bottom, which is flushed first (see bin_check). Only the owner of a cache changes it (but for
@@ -111,13 +110,28 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 	return b->countdown > c->window;
 }
 
+/* Adds the bin's requests, and so many flushes, to the counters of the cache's arena. */
+static void
+bin_report(const tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned nflushes) {
+	tcache_cold_t *c = &tc->cold[slot];
+	if (slot_is_small(slot)) {
+		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests,
+		    nflushes);
+	} else {
+		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, nflushes);
+	}
+	c->nrequests = 0;
+}
+
 /*
  * Adds the pops since the last fold to the bin's nrequests and, in bytes, to tsd->popped (not those
  * of an explicit cache). Returns their bytes, which all callers but tcache_flush() add to
  * tsd->event_bytes, themselves or by thread_event_*(). A countdown that has wrapped becomes 0.
+ * Reports requests before they exceed 32 bits: where a thread pops and pushes the same objects
+ * again and again there is no fill or flush, which report them otherwise.
  */
 static uint64_t
-bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
+bin_fold(tsd_t *tsd, tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	uint32_t pops = c->window - b->countdown; /* correct also after a wrap below zero */
 	uint64_t bytes = (uint64_t)pops * b->size;
 	if (unlikely(bin_is_past_zero(b, c))) {
@@ -125,6 +139,9 @@ bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	}
 	c->window = b->countdown;
 	c->nrequests += pops;
+	if (unlikely(c->nrequests > INT32_MAX)) {
+		bin_report(tsd, tc, (unsigned)(b - tc->bins), 0);
+	}
 	if (tc->is_auto) {
 		tsd->popped += bytes; /* requests to an explicit cache are counted one by one */
 	}
@@ -174,42 +191,16 @@ tcache_is_due(const tcache_t *tc) {
 	return false;
 }
 
-/* Adds the bin's requests, and so many flushes, to the counters of the cache's arena. */
-static void
-bin_report(const tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned nflushes) {
-	tcache_cold_t *c = &tc->cold[slot];
-	if (slot_is_small(slot)) {
-		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests,
-		    nflushes);
-	} else {
-		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, nflushes);
-	}
-	c->nrequests = 0;
-}
-
-/*
- * Reports requests before they exceed 32 bits: where a thread pops and pushes the same objects
- * again and again there is no fill or flush, which report them otherwise. Called at upkeep, and at
- * each request to an explicit cache, which has no upkeep.
- */
-static void
-bin_report_many(const tsd_t *tsd, tcache_t *tc, unsigned slot) {
-	if (unlikely(tc->cold[slot].nrequests > INT32_MAX)) {
-		bin_report(tsd, tc, slot, 0);
-	}
-}
-
 /*
  * For each request to an explicit cache: draws new distances if the sample rate changed, as a
- * recall handles only the thread's own cache, and does what upkeep does for that.
+ * recall handles only the thread's own cache.
  */
-static NOINLINE void
-tcache_look_by_hand(tsd_t *tsd, tcache_t *tc, unsigned slot) {
+static void
+tcache_look_by_hand(tsd_t *tsd, tcache_t *tc) {
 	if (tc->interval != tsd->sample_interval) {
 		tc->interval = tsd->sample_interval;
 		tcache_retune(tsd, tc);
 	}
-	bin_report_many(tsd, tc, slot);
 }
 
 bool
@@ -219,7 +210,7 @@ tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
-		tcache_look_by_hand(tsd, tc, slot);
+		tcache_look_by_hand(tsd, tc);
 	}
 	if (b->countdown != 0 && likely(!bin_is_past_zero(b, c)) && --b->countdown != 0) {
 		return false;
@@ -244,7 +235,7 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
-		tcache_look_by_hand(tsd, tc, slot);
+		tcache_look_by_hand(tsd, tc);
 	}
 	b->countdown -= b->countdown != 0;
 	uint64_t bytes = bin_fold(tsd, tc, b, c);
@@ -957,7 +948,6 @@ static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
-	bin_report_many(tsd, tc, slot);
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
 	/* Only two misses without an upkeep between them grant slots to a bin that has none. */
 	c->was_empty = c->was_empty && c->nslots != 0;
@@ -1081,8 +1071,9 @@ tcache_bytes(unsigned nslots, size_t *bins_at, size_t *cold_at) {
 tcache_t *
 tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	size_t bins_at, cold_at;
-	/* The fast path reads the bins of all sizes of the lookup table, even above max. */
-	unsigned nslots = sz_s2i(max_zu(max, SC_LOOKUP_MAX)) + 2;
+	/* The fast path reads the bins of all these sizes, even above max. */
+	size_t last = max_zu(max_zu(max, tcache_max_default), SC_LOOKUP_MAX);
+	unsigned nslots = sz_s2i(last) + 2;
 	tcache_t *tc = meta_alloc(tcache_bytes(nslots, &bins_at, &cold_at));
 	if (tc == NULL) {
 		return NULL;
@@ -1094,6 +1085,7 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	tc->interval = tsd->sample_interval;
 	for (unsigned s = 1; s < nslots; s++) {
 		tc->bins[s].size = (uint32_t)slot_size(s);
+		tc->cold[s].is_fixed = slot_size(s) > max;
 		tc->cold[s].max = slot_size(s) > max ? 0
 		    : (uint16_t)tcache_ncached_max_default(s - 1);
 		tc->cold[s].to_sample = thread_event_draw_objects(tsd, slot_size(s));
@@ -1102,17 +1094,6 @@ tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto) {
 	ql_init(&tc->link);
 	tcache_rebind(tc, arena);
 	return tc;
-}
-
-void
-tcache_close_above(tcache_t *tc, size_t max) {
-	assert(tc->is_auto);
-	for (unsigned s = 1; s < tc->nslots; s++) {
-		if (slot_size(s) > max) {
-			tc->cold[s].max = 0;
-			tc->cold[s].is_fixed = true;
-		}
-	}
 }
 
 void

@@ -93,14 +93,12 @@ typedef struct tcache_note_s {
  */
 extern atomic_zu_t tcache_slow_min;
 
-/* Makes an empty cache for sizes up to max bytes, in the arena's list. NULL: there is no memory. */
-tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
 /*
- * Gives the empty bins of sizes above max the limit 0. The fast path indexes bins by class without
- * a bound, up to the process's largest cached class. So the cache of a thread always has bins for
- * those, and a smaller maximum of the thread only closes the upper ones.
+ * Makes an empty cache for sizes up to max bytes, in the arena's list. NULL: there is no memory.
+ * The fast path indexes bins by class without a bound, up to the process's largest cached class
+ * (tcache_max_default). So a cache always has bins for those; the ones above max have the limit 0.
  */
-void tcache_close_above(tcache_t *tc, size_t max);
+tcache_t *tcache_new(tsd_t *tsd, arena_t *arena, size_t max, bool is_auto);
 /*
  * Flushes a cache, removes it from its arena's list and frees its memory. A hook of the user may
  * call it while the thread has a request under way, which finds that by tsd_t.n_cache_ends. tsd:

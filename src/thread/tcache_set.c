@@ -27,7 +27,7 @@ static struct {
 
 /*
  * Replaces the thread's cache, if any, by an empty one for sizes up to max (bytes), and flushes the
- * old one; bins that both have keep their limits. EAGAIN: no memory, nothing changed.
+ * old one; bins that both serve keep their limits. EAGAIN: no memory, nothing changed.
  */
 static int
 tcache_rebuild(tsd_t *tsd, size_t max) {
@@ -38,7 +38,8 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 	if (tc == NULL) {
 		return EAGAIN;
 	}
-	for (unsigned s = 1; old != NULL && s < min_zu(tc->nslots, old->nslots); s++) {
+	size_t both = min_zu(max, tsd->tcache_max);
+	for (unsigned s = 1; old != NULL && s < tc->nslots && tc->bins[s].size <= both; s++) {
 		tc->cold[s].max = old->cold[s].max;
 		tc->cold[s].is_fixed = old->cold[s].is_fixed;
 	}
@@ -52,34 +53,12 @@ tcache_rebuild(tsd_t *tsd, size_t max) {
 	return 0;
 }
 
-/*
- * Gives the bins above `was` (the earlier maximum, which has closed them) up to max their default
- * limits. Bins up to `was` keep theirs, which a call may have set.
- */
-static void
-tcache_open_up_to(tcache_t *tc, size_t was, size_t max) {
-	for (unsigned s = 1; s < tc->nslots; s++) {
-		tcache_cold_t *c = &tc->cold[s];
-		if (sz_i2s(s - 1) > was && sz_i2s(s - 1) <= max) {
-			c->max = (uint16_t)tcache_ncached_max_default(s - 1);
-			c->is_fixed = false;
-		}
-	}
-}
-
 int
 tcache_max_set(tsd_t *tsd, size_t max) {
 	max = sz_i2s(sz_s2i(min_zu(max, TCACHE_MAX_LIMIT)));
-	int err = tsd->tcache == NULL ? 0 : tcache_rebuild(tsd, max_zu(max, tcache_max_default));
-	if (err != 0) {
-		return err;
-	}
-	if (tsd->tcache != NULL) {
-		tcache_open_up_to(tsd->tcache, tsd->tcache_max, max);
-		tcache_close_above(tsd->tcache, max);
-	}
-	tsd->tcache_max = max;
-	return 0;
+	int err = tsd->tcache == NULL ? 0 : tcache_rebuild(tsd, max);
+	tsd->tcache_max = err == 0 ? max : tsd->tcache_max;
+	return err;
 }
 
 int
@@ -99,11 +78,7 @@ tcache_enabled_set(tsd_t *tsd, bool enabled) {
 		}
 		return 0;
 	}
-	int err = tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
-	if (err == 0) {
-		tcache_close_above(tsd->tcache, tsd->tcache_max);
-	}
-	return err;
+	return tcache_rebuild(tsd, tsd->tcache_max);
 }
 
 int
@@ -116,7 +91,7 @@ tcache_ncached_max_set(tsd_t *tsd, size_t from, size_t to, size_t n) {
 		return 0;
 	}
 	/* A new cache, because stacks may exceed the new limit; they grow again from empty. */
-	int err = tcache_rebuild(tsd, max_zu(tsd->tcache_max, tcache_max_default));
+	int err = tcache_rebuild(tsd, tsd->tcache_max);
 	for (szind_t i = first; err == 0 && i <= last && i + 1 < tsd->tcache->nslots; i++) {
 		if (sz_i2s(i) <= tsd->tcache_max) {
 			tsd->tcache->cold[i + 1].max = (uint16_t)min_zu(n, TCACHE_NCACHED_LIMIT);

@@ -213,12 +213,7 @@ tsd_make_cache(tsd_t *tsd) {
 	tsd_assert_own(tsd);
 	tsd->n_uncached = 0;
 	if (tsd->tcache == NULL && tsd->is_cached) {
-		size_t max = max_zu(tsd->tcache_max, tcache_max_default);
-		tcache_t *tc = tcache_new(tsd, tsd->arena, max, true);
-		if (tc != NULL) {
-			tcache_close_above(tc, tsd->tcache_max);
-		}
-		tsd->tcache = tc;
+		tsd->tcache = tcache_new(tsd, tsd->arena, tsd->tcache_max, true);
 		tsd_fast_path_update(tsd);
 	}
 }

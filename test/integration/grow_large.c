@@ -51,21 +51,23 @@ nwrong(const unsigned char *p, size_t size) {
 	return wrong;
 }
 
+/* A block that grows by 1/part of its size at each step. */
 static void
-test_faults(void) {
+test_faults(size_t part) {
 	size_t size = MIB, wrong = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+	mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
 	unsigned char *p = keep(malloc(size));
 	fill(p, 0, size);
 	long before = faults();
 	while (size < 100 * MIB) {
-		size_t longer = size + size / 2;
+		size_t longer = size + size / part;
 		p = keep(realloc(p, longer));
 		wrong += p[0] != 0;
 		fill(p, size, longer);
 		size = longer;
 	}
 	long n = faults() - before;
-	is_uint(wrong + nwrong(p, size), 0, "100 MiB grown by halves: every byte is right");
+	is_uint(wrong + nwrong(p, size), 0, "100 MiB grown by 1/%zu: every byte is right", part);
 	/* Copying faults each page of each size in, 3 times as many as the last has. */
 	if (canary_bytes() > 0)
 		skip(1, "a build that looks for misuse copies");
@@ -229,7 +231,8 @@ test_mappings(void) {
 
 int
 main(void) {
-	test_faults();
+	test_faults(8);
+	test_faults(2);
 	if (ctl_bool("config.prof"))
 		test_samples();
 	test_zero();

@@ -2,7 +2,7 @@
  * The stacks of hot extents of extent/pac_hot.c: an extent is in one place at a time, none is lost, and none is left
  * unused where the thread that serves the cache does not know of it.
  *
- * Two workers allocate and free extents, flush the stacks as a pass does, and cool an extent that they saw hot.
+ * Two workers allocate and free extents, flush the stacks as a pass does, and cool one extent (pac_hot_try_cool).
  * The server is pac_serve between its sleeps: it flushes the stacks, gives the cache's pages back, publishes
  * the limit, looks once more, sleeps.
  *
@@ -19,7 +19,7 @@
  * MUTANT_NO_RECHECK  whole: the server sleeps without the last look
  * MUTANT_NO_TELL     whole: an extent that was in hand for a moment goes back silently
  * MUTANT_NO_LOCK     whole: the last look at the cache is taken without its lock
- * MUTANT_COOL        whole: takes the one that was seen in the page map without a look whether it is still in the stack
+ * MUTANT_COOL        whole: takes one that was hot without a look under the lock whether it still is
  */
 #define NE 2          /* extents 1..NE; 0: none */
 #ifndef ROUNDS
@@ -163,7 +163,7 @@ inline flush() {
 	od
 }
 
-/* hot_try_take: the one that was seen in the page map, if it is still hot. */
+/* pac_hot_try_cool: takes one, if under the lock it is still hot. */
 inline cool(e) {
 	if
 	:: is_hot[e] ->
