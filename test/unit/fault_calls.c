@@ -28,7 +28,10 @@
 #include "os/mutex.h"
 #include "os/nstime.h"
 #include "os/pages.h"
+#include "os/room.h"
+#include "os/room_group.h"
 #include "os/sys.h"
+#include "os/thread.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/sites/prof_opt.h"
@@ -130,11 +133,21 @@ has_failed(int call, int err) {
 
 /* ------------------------------------------------------ where the library leaves for the system */
 
+#define SPOILT 4321
+
+/* A call that succeeds may leave anything in errno: whoever of the library calls keeps its own. */
+static void
+spoil(bool has_succeeded) {
+	errno = has_succeeded ? SPOILT : errno;
+}
+
 #define WRAP(name, err, type, params, args) \
 	type __real_##name params; \
 	type __wrap_##name params; \
 	type __wrap_##name params { \
-		return has_failed(call_##name, err) ? (type)-1 : __real_##name args; \
+		type result = has_failed(call_##name, err) ? (type)-1 : __real_##name args; \
+		spoil(result != (type)-1); \
+		return result; \
 	}
 WRAP(mprotect, ENOMEM, int, (void *a, size_t n, int p), (a, n, p))
 WRAP(madvise, EINVAL, int, (void *a, size_t n, int advice), (a, n, advice))
@@ -166,6 +179,7 @@ __wrap_mmap(void *a, size_t n, int p, int f, int fd, off_t o) {
 	if (m != MAP_FAILED && (f & MAP_FIXED) == 0) {
 		atomic_fetch_add_zu(&mapped, n, MO_RELAXED);
 	}
+	spoil(m != MAP_FAILED);
 	return m;
 }
 
@@ -177,6 +191,7 @@ __wrap_munmap(void *a, size_t n) {
 	if (result == 0) {
 		atomic_fetch_sub_zu(&mapped, n, MO_RELAXED);
 	}
+	spoil(result == 0);
 	return result;
 }
 
@@ -188,6 +203,7 @@ __wrap_sbrk(intptr_t n) {
 	if (p != (void *)-1) {
 		atomic_fetch_add_zu(&mapped, (size_t)n, MO_RELAXED);
 	}
+	spoil(p != (void *)-1);
 	return p;
 }
 
@@ -195,8 +211,10 @@ int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 int
 __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
-	return has_failed(call_pthread_create, EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn,
+	int err = has_failed(call_pthread_create, EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn,
 	    arg);
+	spoil(true); /* of the calls that it makes itself */
+	return err;
 }
 
 static int
@@ -280,25 +298,32 @@ hook_metadata(void) {
 
 /* ------------------------------------------------------------------ the work */
 
+#define KEPT 1234 /* errno before a call that must not change it */
+
 static void
 work_memory(int flags) {
 	static const size_t sizes[] = {20, 700, 9000, 40000, 150000, 20};
 	char *p[24];
 	for (unsigned i = 0; i < 24; i++) {
 		size_t size = i == 11 ? 2500000 : sizes[i % 6] + i;
-		errno = 0;
+		errno = KEPT;
 		p[i] = keep(i % 2 == 0 ? mallocx(size, flags) : malloc(size));
-		check(p[i] != NULL ? malloc_usable_size(p[i]) >= size : errno == ENOMEM);
+		check(errno == (p[i] != NULL ? KEPT : ENOMEM));
+		check(p[i] == NULL || malloc_usable_size(p[i]) >= size);
 		if (p[i] != NULL) {
 			memset(p[i], (int)i + 1, size);
 		}
 	}
 	for (unsigned i = 0; i < 24; i++) {
 		size_t size = i == 11 ? 2500000 : sizes[i % 6] + i;
+		errno = KEPT;
 		char *larger = p[i] == NULL ? NULL : keep(realloc(p[i], size + size / 2));
+		check(errno == (p[i] == NULL || larger != NULL ? KEPT : ENOMEM));
 		p[i] = larger != NULL ? larger : p[i];
 		check(p[i] == NULL || is_filled(p[i], (int)i + 1, size));
+		errno = KEPT;
 		free(p[i]);
+		check(errno == KEPT);
 	}
 }
 
@@ -326,9 +351,12 @@ work_life(void) {
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
+/* An answer of a call that leaves errno alone, as each of the library does that answers an error. */
+#define is_errno_or_done(call) (errno = KEPT, is_answer(call))
+
 static bool
-is_errno_or_done(int err) {
-	return err >= 0 && err < 134;
+is_answer(int err) {
+	return err >= 0 && err < 134 && errno == KEPT;
 }
 
 /* A profile under its final name is whole. */
@@ -372,7 +400,9 @@ work_trigger(void) {
 	snprintf(text, sizeof(text), "prefix:%s/t%u,large:1M,reset:true", dir, n++);
 	check(ctl_write("prof.dump_min_gap_ms", none) == 0);
 	check(is_errno_or_done(ctl_write("prof.session.start", options)));
+	errno = KEPT;
 	free(keep(malloc(1 << 20)));
+	check(errno == KEPT || errno == ENOMEM);
 	check(is_errno_or_done(ctl_void("prof.session.stop")));
 }
 
@@ -404,7 +434,9 @@ work_directory(void) {
 	check(fd >= 0 && write(fd, "nonce=5 status\n", 15) == 15);
 	close(fd);
 	check(prof_ctl_dir_is_on());
+	errno = KEPT;
 	prof_ctl_dir_look();
+	check(errno == KEPT);
 	snprintf(name, sizeof(name), "%s/%d.status", dir, (int)getpid());
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -431,9 +463,10 @@ work_arena(void) {
 	}
 	int flags = (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
 	work_memory(flags);
-	errno = 0;
+	errno = KEPT;
 	char *p = keep(mallocx(5000, flags | MALLOCX_ALIGN((size_t)8 << 20)));
-	check(p != NULL ? ((uintptr_t)p & (((size_t)8 << 20) - 1)) == 0 : errno == ENOMEM);
+	check(errno == (p != NULL ? KEPT : ENOMEM));
+	check(p == NULL || ((uintptr_t)p & (((size_t)8 << 20) - 1)) == 0);
 	check(is_errno_or_done(ctl_void(ctl_name(name, "arena.%u.purge", ind))));
 	check(ctl_void(ctl_name(name, "arena.%u.destroy", ind)) == 0);
 }
@@ -574,7 +607,9 @@ ask_stream(prof_mailbox_t *box, bool is_file) {
 	slot->sequence = sequence;
 	box->doorbell = 1;
 	opt_prof_ctl_fd = is_file;
+	errno = KEPT;
 	check(prof_control_serve());
+	check(errno == KEPT);
 	opt_prof_ctl_fd = false;
 	check(slot->answered == sequence && is_errno_or_done(slot->error));
 	check(slot->error == 0 || fault.call >= 0);
@@ -640,6 +675,21 @@ work_copy(void) {
 	check(!sys_copy_memory(text, (const void *)1, sizeof(text)));
 }
 
+/* What is asked of the system as allocations go on, but seldom. */
+static void
+work_asks(void) {
+	char name[OS_THREAD_NAME_SIZE];
+	errno = KEPT;
+	os_thread_name_get(name, sizeof(name));
+	check(strlen(name) < sizeof(name));
+	(void)os_thread_has_users();
+	(void)pages_has_thp();
+	(void)room_limit();
+	(void)room_machine();
+	pages_set_name(&fault, 4096, "name");
+	check(errno == KEPT);
+}
+
 static void
 work_all(void) {
 	work_memory(0);
@@ -654,12 +704,13 @@ work_all(void) {
 	work_stream();
 	work_signal();
 	work_copy();
+	work_asks();
 }
 
 /* The whole at the end. */
 static void (*const parts[])(void) = {work_plain, work_arena, work_hooks, work_control, work_life,
     work_profile, work_directory, work_background, work_pipe, work_stream, work_signal, work_copy,
-    work_trigger, work_all};
+    work_asks, work_trigger, work_all};
 
 /* ------------------------------------------------------------------ what may be lost */
 

@@ -39,6 +39,7 @@ fail_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void 
 	(void)attr;
 	(void)fn;
 	(void)arg;
+	errno = ENOMEM; /* of a call that it makes itself */
 	return EAGAIN;
 }
 
@@ -64,7 +65,9 @@ test_create(void) {
 	struct os_hooks_s hooks = os_hooks_real;
 	hooks.pthread_create = fail_create;
 	os_hooks = &hooks;
+	errno = 9;
 	is_int(os_thread_create(&t, "abc", look, &s), EAGAIN, "failure is reported");
+	is_int(errno, 9, "and errno kept");
 	os_hooks = &os_hooks_real;
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM),
@@ -172,6 +175,23 @@ test_first(void) {
 	ok(ret == &is_right, "which forks");
 }
 
+/* Answers that are no answer of the C library's functions, and errno as it was. */
+static void
+test_failures(void) {
+	atomic_u32_t word = {7};
+	int timer = 0;
+	errno = 9;
+	os_word_wait(&word, 6, UINT64_MAX);
+	is_int(errno, 9, "a word that has changed is not waited for, and errno is kept");
+	os_word_wait(&word, 7, 1);
+	is_int(errno, 9, "nor set as the time is over");
+	is_int(os_signal_later(&timer, 9999, 1), EINVAL, "there is no such signal");
+	is_int(timer, 0, "and no timer");
+	timer = 1 << 20;
+	is_int(os_signal_later(&timer, SIGUSR1, 1), EINVAL, "there is no such timer");
+	is_int(errno, 9, "errno is kept");
+}
+
 static int
 child_one(void) {
 	return os_ncpus() == 1 ? 0 : 1;
@@ -259,6 +279,7 @@ main(int argc, char **argv) {
 	test_join_cancelled();
 	test_tid_stored();
 	test_first();
+	test_failures();
 	test_processors();
 	test_filter();
 	return done_testing();
