@@ -1,6 +1,7 @@
 /* Files, environment, readable memory, maps and modules; interrupted and failing calls. */
 #include "test.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -333,10 +334,25 @@ struct module_seen {
 	char path[4096];
 };
 
+/* The loader's list, and behind it an object of which nothing is loaded. */
+static bool has_empty;
+
+int
+dl_iterate_phdr(int (*cb)(struct dl_phdr_info *, size_t, void *), void *ctx) {
+	static int (*list)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+	struct dl_phdr_info empty = {.dlpi_name = "empty"};
+	if (list == NULL) {
+		*(void **)&list = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+	}
+	int ret = list(cb, ctx);
+	return ret == 0 && has_empty ? cb(&empty, sizeof(empty), ctx) : ret;
+}
+
 static int
 on_module(void *ctx, const struct sys_module_s *m) {
 	struct module_seen *s = ctx;
 	s->n++;
+	errno = 22;
 	uintptr_t here = (uintptr_t)on_module;
 	if (here >= m->start && here < m->end) {
 		s->has_us = m->path != NULL && m->bias <= m->start;
@@ -352,10 +368,16 @@ test_maps_and_modules(void) {
 	is_int(sys_maps_copy(buf, sizeof(buf), on_maps, &s), 0, "maps");
 	ok(s.len > 100 && s.has_stack, "the stack is in them");
 	is_int(sys_maps_copy(buf, sizeof(buf), stop_maps, NULL), 77, "the reader can stop");
-	struct module_seen m = {0, false, ""};
+	struct module_seen m = {0, false, ""}, again = m;
+	errno = 9;
 	is_int(sys_modules(on_module, &m, "/the/program"), 0, "modules");
+	is_int(errno, 9, "errno is kept, whatever the reader does");
 	ok(m.n >= 1 && m.has_us, "this program is one of %u", m.n);
 	is_str(m.path, "/the/program", "its path is the one that was given");
+	has_empty = true;
+	is_int(sys_modules(on_module, &again, "/the/program"), 0, "an object without a segment");
+	is_uint(again.n, m.n, "is not shown");
+	has_empty = false;
 }
 
 static int
