@@ -370,11 +370,13 @@ test_purge(void) {
 	hpa_tick(h, now + 58 * MSEC, 100000, false);
 	is_uint(sys.purged, 2 * half, "which then has passed");
 	is_uint(atomic_load_u64(&h->npurge_passes, MO_RELAXED), 2, "two passes in all");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 2, "each of one slab");
 	hpa_dalloc(h, slabs[1] + PAGE, PAGE);
 	hpa_tick(h, now + 5000 * MSEC, 100000, false);
 	is_uint(sys.purged, 2 * half, "few dirty pages may stay");
 	hpa_purge(h, true);
 	is_uint(sys.purged, 2 * half + 1, "unless all are to go");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 3, "which is one more slab");
 	opt_hpa_min_purge_delay_ms = 0;
 	opt_hpa_min_purge_interval_ms = 5000;
 }
@@ -401,6 +403,9 @@ test_huge(void) {
 	hpa_tick(h, now + 70000 * MSEC, -1, true);
 	ok(sys.huge == 2 + HRULE_GROWN && sys.collapse == HRULE_GROWN,
 	    "afterwards all become huge, at once if that is allowed");
+	is_uint(atomic_load_u64(&h->nhugifies, MO_RELAXED), 1 + HRULE_GROWN, "and are counted");
+	is_uint(atomic_load_u64(&h->nhugify_failures, MO_RELAXED), 1, "none more is refused");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 0, "none was purged");
 	hpa_dalloc(h, slabs[0], HSLAB_SIZE / 2);
 	hpa_purge(h, true);
 	ok(sys.nohuge == 1 && atomic_load_u64(&h->ndehugifies, MO_RELAXED) == 1,
@@ -409,6 +414,8 @@ test_huge(void) {
 	hpa_dalloc(h, slabs[0] + HSLAB_SIZE / 2, HSLAB_SIZE / 2);
 	hpa_purge(h, false);
 	ok(sys.put == 2 && sys.marked == 2, "the source hears of marks");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 3,
+	    "one purged in part and two that are given back");
 }
 
 /* The system takes the advice but has no huge page free: it may still fill the slab later. */
