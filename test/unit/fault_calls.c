@@ -54,7 +54,7 @@
  */
 #define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl \
 	|| (call) == call_ftruncate || (call) == call_sched_getaffinity \
-	|| (call) == call_clock_gettime || (call) == call_getrandom \
+	|| (call) == call_getrandom \
 	|| (call) == (HAVE_SCHED_GETCPU ? call_sched_getcpu : call_getcpu))
 /* Waits where two threads meet; needs leave; reads a directory again only after a while. */
 #define is_by_chance(call) \
@@ -684,6 +684,7 @@ work_asks(void) {
 	check(strlen(name) < sizeof(name));
 	(void)os_thread_has_users();
 	(void)pages_has_thp();
+	check(nstime_monotonic_syscall_ns() > 0);
 	(void)room_limit();
 	(void)room_machine();
 	pages_set_name(&fault, 4096, "name");

@@ -15,6 +15,7 @@ static int madvise_errno = ENOMEM;
 static bool munmap_fails_for_ever;
 /* Pages mapped and not yet unmapped, as the hooks saw it. */
 static long balance;
+static unsigned n_mmaps;
 
 static bool
 is_due(int *at) {
@@ -25,6 +26,7 @@ static bool unmaps_when_it_fails; /* as a kernel without memory for its records 
 
 static void *
 counted_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	n_mmaps++;
 	if (is_due(&mmap_fails_at)) {
 		if (unmaps_when_it_fails && (flags & MAP_FIXED) != 0) {
 			os_hooks_real.munmap(addr, size);
@@ -143,6 +145,39 @@ test_map_failures(void) {
 	ok(n_failed > 0, "failures come back as NULL");
 	is_uint(n_wrong, 0, "and leave nothing behind");
 	is_int(errno, 3, "errno is kept");
+	os_hooks = &os_hooks_real;
+}
+
+/*
+ * From 128 ranges on, and not before, no mapping is made of which a part would have to be given
+ * back; whatever has waited before does not count.
+ */
+static void
+test_left_many(void) {
+	unsigned n_tried = 0, n_refused = 0, n_lost = 0;
+	bool commit = true;
+	use_hooks();
+	for (unsigned round = 0; round < 3; round++) {
+		munmap_fails_for_ever = true;
+		for (unsigned i = 1; i <= 128; i++) {
+			bool is_last = i == 128;
+			n_mmaps = 0;
+			void *q = is_last ? pages_map(NULL, PAGE, 64 * HUGEPAGE, &commit) : NULL;
+			n_tried += is_last && n_mmaps > 0;
+			if (q != NULL) {
+				pages_unmap_in_time(q, PAGE); /* by luck it was aligned as it came */
+			}
+			pages_unmap_in_time(os_hooks->mmap(NULL, os_page_size, PROT_READ,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), os_page_size);
+		}
+		n_mmaps = 0;
+		n_refused += pages_map(NULL, PAGE, 64 * HUGEPAGE, &commit) == NULL && n_mmaps == 0;
+		munmap_fails_for_ever = false;
+		n_lost += pages_left() != 0 || balance != 0;
+	}
+	is_uint(n_tried, 3, "127 ranges wait: an aligned mapping is tried");
+	is_uint(n_refused, 3, "128: not any more");
+	is_uint(n_lost, 0, "all were given back");
 	os_hooks = &os_hooks_real;
 }
 
@@ -470,6 +505,7 @@ main(void) {
 	test_map_failures();
 	test_purge_unknown();
 	test_left();
+	test_left_many();
 	test_purge();
 	test_advice();
 	test_name();

@@ -100,6 +100,8 @@ is_content(const char *path, const char *want, const char *what) {
 static void
 test_files(void) {
 	errno = 9;
+	is_uint(sys_auxval(0x7fffffff), 0, "the kernel has told no such thing");
+	is_int(errno, 9, "and errno is kept");
 	is_int(sys_open("/nonexistent/x", O_RDONLY, 0), -ENOENT, "open: the error");
 	char text[4] = "old";
 	uint64_t number;
