@@ -341,9 +341,11 @@ work_life(void) {
 	if (__real_pthread_create(&t, NULL, thread_work, NULL) == 0) {
 		pthread_join(t, NULL);
 	}
+	errno = KEPT;
 	pid_t pid = fork();
 	if (pid == 0) {
 		bad = 0;
+		check(errno == KEPT);
 		work_memory(0);
 		_exit(bad == 0 ? 7 : 8);
 	}
@@ -624,9 +626,10 @@ ask_stream(prof_mailbox_t *box, bool is_file) {
 static void
 work_box_child(void) {
 	int status = -1;
+	errno = KEPT;
 	pid_t pid = fork();
 	if (pid == 0) {
-		_exit(0);
+		_exit(errno == KEPT ? 0 : 1);
 	}
 	waitpid(pid, &status, 0);
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -858,6 +861,9 @@ child_boot(void) {
 	const char *path = "boot.heap";
 	bool is_unbooted = base_b0() == NULL;
 	background_thread_stats_t threads;
+	errno = KEPT;
+	ctl_epoch(); /* boots, unless that is done */
+	check(errno == KEPT);
 	work_memory(0);
 	int err = ctl_write("prof.dump", path);
 	check(is_errno_or_done(err) && is_whole_or_absent(path));
