@@ -436,7 +436,7 @@ sys_getcwd(char *buf, size_t size) {
 	assert(size > 0);
 	ssize_t n = COUNT_OF(os_hooks->getcwd(buf, size));
 	/* A directory outside of the root ("(unreachable)/...") has no usable name. */
-	return n < 0 ? (int)-n : n == 0 || buf[0] != '/' ? ENOENT : 0;
+	return n < 0 ? (int)-n : buf[0] != '/' ? ENOENT : 0;
 }
 
 uint64_t

@@ -11,6 +11,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "thread/quarantine.h"
@@ -1110,6 +1111,43 @@ test_handlers(void) {
 	    n_handled);
 }
 
+/* Grows the stacks of a cache, and its own memory, as far as they go. */
+static void
+fill_stacks(int flags) {
+	static void *p[600];
+	for (size_t size = 16; size <= 40000; size = size * 5 / 3) {
+		for (unsigned round = 0; round < 3; round++) {
+			for (unsigned i = 0; i < 600; i++)
+				p[i] = mallocx(size, flags);
+			for (unsigned i = 0; i < 600; i++)
+				dallocx(p[i], flags);
+		}
+	}
+}
+
+/* What a cache has for itself is given back when it ends, whatever it has grown to. */
+static void
+test_memory(void) {
+	size_t in_use = 0;
+	bool on = true, off = false;
+	for (unsigned round = 0; round < 8; round++) {
+		unsigned id = 0;
+		size_t len = sizeof(id);
+		mallctl("tcache.create", &id, &len, NULL, 0);
+		fill_stacks((int)MALLOCX_TCACHE(id));
+		ctl_write("tcache.destroy", id);
+		ctl_write("thread.tcache.enabled", off);
+		ctl_write("thread.tcache.enabled", on);
+		fill_stacks(0);
+		ctl_write("thread.tcache.enabled", off);
+		ctl_void("arena.0.purge");
+		in_use = round == 3 ? meta_in_use() : in_use;
+		if (round == 7)
+			is_uint(meta_in_use(), in_use, "caches that have ended leave nothing");
+		ctl_write("thread.tcache.enabled", on);
+	}
+}
+
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
@@ -1129,5 +1167,6 @@ main(int argc, char **argv) {
 	test_foreign_frees();
 	test_options();
 	test_handlers();
+	test_memory();
 	return done_testing();
 }
