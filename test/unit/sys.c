@@ -382,6 +382,42 @@ test_maps_and_modules(void) {
 	has_empty = false;
 }
 
+/* The path of the loader of this program; NULL: it has none. */
+static const char *
+own_loader(void) {
+	const ElfW(Phdr) *ph = (const void *)sys_auxval(AT_PHDR);
+	uintptr_t bias = 0;
+	for (size_t i = 0; i < sys_auxval(AT_PHNUM); i++) {
+		bias = ph[i].p_type == PT_PHDR ? (uintptr_t)ph - ph[i].p_vaddr : bias;
+		if (ph[i].p_type == PT_INTERP) {
+			return (const char *)(bias + ph[i].p_vaddr);
+		}
+	}
+	return NULL;
+}
+
+static int
+child_loaded(void) {
+	return sys_is_run_by_loader() ? 7 : 8;
+}
+
+static void
+test_loader(void) {
+	static struct test_result r;
+	char self[4096] = "";
+	const char *loader = own_loader();
+	const char *argv[] = {loader, self, "--child=loaded", NULL};
+	ok(!sys_program_has_note("nobody", 1), "a note that no program has");
+	if (loader == NULL || getenv("TEST_EMULATOR") != NULL
+	    || readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0) {
+		skip(2, "not started as usual");
+		return;
+	}
+	ok(!sys_is_run_by_loader(), "the system has started this program");
+	run_program(&r, argv, NULL);
+	child_exits(&r, 7, "the loader, as a program of its own, has started this one");
+}
+
 static int
 fork_in_it(void *ctx, const struct sys_module_s *m) {
 	(void)m;
@@ -652,7 +688,9 @@ test_image(void) {
 }
 
 int
-main(void) {
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"loaded", child_loaded}, {NULL, NULL}};
+	test_children(argc, argv, children);
 	pages_boot_size();
 	if (mkdtemp(dir) == NULL) {
 		bail_out("mkdtemp");
@@ -668,6 +706,7 @@ main(void) {
 	test_readable_filtered();
 	test_copy();
 	test_maps_and_modules();
+	test_loader();
 	test_image();
 	test_modules_after_fork();
 	test_modules_amid_loading();

@@ -1111,6 +1111,45 @@ test_handlers(void) {
 	    n_handled);
 }
 
+/* A request that was refused after it was counted, and one that is served after all. */
+static void
+test_uncount(void) {
+	tsd_t *tsd = tsd_enter();
+	tcache_t *tc = tsd->tcache;
+	unsigned slot = sz_s2i(320) + 1;
+	size_t size = sz_i2s(slot - 1);
+	cache_bin_t *b = &tc->bins[slot], was = *b;
+	tcache_cold_t *c = &tc->cold[slot], cold = *c;
+	uint64_t popped = tsd->popped;
+	c->window = 10;
+	c->nrequests = 1;
+	b->countdown = 8;
+	tcache_uncount(tsd, tc, slot);
+	ok(b->countdown == 9 && c->nrequests == 1 && tsd->popped == popped, "the countdown has it");
+	tcache_uncount(tsd, tc, slot);
+	ok(b->countdown == 10 && c->nrequests == 1, "and one more");
+	tcache_uncount(tsd, tc, slot);
+	ok(b->countdown == 10 && c->nrequests == 0 && tsd->popped == popped - size, "then the sum");
+	tcache_recount(tsd, tc, slot);
+	ok(c->nrequests == 1 && tsd->popped == popped && b->countdown == 10, "counted again");
+	c->nrequests = 0;
+	tcache_uncount(tsd, tc, slot);
+	is_uint(c->nrequests, 0, "a sum that was told already stays");
+	b->countdown = 5;
+	tcache_uncount_fast(tc, size);
+	is_int((int)b->countdown, 5, "a countdown that goes on stays");
+	b->countdown = 0;
+	tcache_uncount_fast(tc, 0);
+	tcache_uncount_fast(tc, SC_LARGE_MAXCLASS);
+	is_int((int)b->countdown, 0, "so it does for other sizes, or none");
+	tcache_uncount_fast(tc, size);
+	is_int((int)b->countdown, 1, "one that has ended ends again with the next request");
+	tsd->popped = popped;
+	*b = was;
+	*c = cold;
+	tsd_leave();
+}
+
 /* Grows the stacks of a cache, and its own memory, as far as they go. */
 static void
 fill_stacks(int flags) {
@@ -1167,6 +1206,7 @@ main(int argc, char **argv) {
 	test_foreign_frees();
 	test_options();
 	test_handlers();
+	test_uncount();
 	test_memory();
 	return done_testing();
 }
