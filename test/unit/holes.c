@@ -100,6 +100,50 @@ test_ways(void) {
 	is_uint(holes_tick(other, now), UINT64_MAX, "a small arena is left alone");
 }
 
+/* The system gives pages back; meanwhile all that is left comes back to the slabs. */
+static struct os_hooks_s hooks;
+static bool has_returned;
+
+static void
+return_kept(void) {
+	for (unsigned i = 0; i < N && !has_returned; i += KEPT) {
+		arena_dalloc(objects[i], emap_elem(objects[i]));
+	}
+	has_returned = true;
+}
+
+static int
+return_at_madvise(void *addr, size_t size, int advice) {
+	return_kept();
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+/* A slab of which pages are out as its last objects come back is deleted with the pages. */
+static void
+test_emptied_meanwhile(void) {
+	for (unsigned is_meanwhile = 0; is_meanwhile < 2; is_meanwhile++) {
+		unsigned ind = 0;
+		is_int(arenas_create(&ind, NULL), 0, "an arena");
+		arena_t *a = arenas_get(ind);
+		make(a, objects, N);
+		for (unsigned i = 0; i < N; i++) {
+			if (i % KEPT != 0) {
+				arena_dalloc(objects[i], emap_elem(objects[i]));
+			}
+		}
+		has_returned = false;
+		hooks = os_hooks_real;
+		hooks.madvise = is_meanwhile ? return_at_madvise : os_hooks_real.madvise;
+		os_hooks = &hooks;
+		holes_make_all(a);
+		os_hooks = &os_hooks_real;
+		ok(has_returned == (is_meanwhile != 0), "as pages are given back: %u", is_meanwhile);
+		return_kept();
+		arena_trim(a, true);
+		is_uint(pac_nactive(&a->pac), 0, "no slab is left");
+	}
+}
+
 static void
 body(void) {
 	unsigned ind, ind2 = 0;
@@ -121,6 +165,7 @@ body(void) {
 	nwakes = 0;
 	test_pass();
 	test_ways();
+	test_emptied_meanwhile();
 	gate_exit(tls_get());
 	pac_wake_hook = NULL;
 }

@@ -1111,6 +1111,40 @@ test_handlers(void) {
 	    n_handled);
 }
 
+/* A counter of a class in all arenas. */
+static uint64_t
+class_stat(const char *stat, size_t size) {
+	char name[64];
+	ctl_epoch();
+	return ctl_u64(ctl_name(name, "stats.arenas.4096.bins.%u.%s", sz_s2i(size), stat));
+}
+
+/* Of a small class too each fill and each flush is counted once, whatever it fetches or returns. */
+static void
+test_small_counts(void) {
+	const size_t size = 320;
+	unsigned tc;
+	size_t len = sizeof(tc);
+	void *p[3];
+	mallctl("tcache.create", &tc, &len, NULL, 0);
+	int flags = (int)MALLOCX_TCACHE(tc);
+	uint64_t fills = class_stat("nfills", size), flushes = class_stat("nflushes", size);
+	uint64_t requests = class_stat("nrequests", size);
+	for (unsigned i = 0; i < 3; i++) {
+		p[i] = mallocx(size - CANARY_BYTES, flags);
+	}
+	is_uint(class_stat("nfills", size), fills + 1, "an empty cache is filled once for three");
+	is_uint(class_stat("nflushes", size), flushes, "and not flushed");
+	for (unsigned i = 0; i < 3; i++) {
+		dallocx(p[i], flags);
+	}
+	mallctl("tcache.flush", NULL, NULL, &tc, sizeof(tc));
+	is_uint(class_stat("nfills", size), fills + 1, "nor filled as it is flushed");
+	is_uint(class_stat("nflushes", size), flushes + 1, "which is one flush");
+	is_uint(class_stat("nrequests", size), requests + 3, "of three requests");
+	mallctl("tcache.destroy", NULL, NULL, &tc, sizeof(tc));
+}
+
 /* A request that was refused after it was counted, and one that is served after all. */
 static void
 test_uncount(void) {
@@ -1206,6 +1240,7 @@ main(int argc, char **argv) {
 	test_foreign_frees();
 	test_options();
 	test_handlers();
+	test_small_counts();
 	test_uncount();
 	test_memory();
 	return done_testing();
