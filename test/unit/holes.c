@@ -106,10 +106,11 @@ static bool has_returned;
 
 static void
 return_kept(void) {
-	for (unsigned i = 0; i < N && !has_returned; i += KEPT) {
+	bool is_first = !has_returned;
+	has_returned = true; /* these calls may give pages back too */
+	for (unsigned i = 0; i < N && is_first; i += KEPT) {
 		arena_dalloc(objects[i], emap_elem(objects[i]));
 	}
-	has_returned = true;
 }
 
 static int
