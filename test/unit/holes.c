@@ -8,6 +8,7 @@
 #include "arena/holes.h"
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "os/sys.h"
 
 #define MS NSTIME_PER_MSEC
 #define N 40000u
@@ -113,6 +114,68 @@ return_kept(void) {
 	}
 }
 
+/* How often it was asked to give back, and how many pages; it may refuse. */
+static unsigned n_asked;
+static size_t npages_asked;
+static bool refuses;
+
+static int
+count_madvise(void *addr, size_t size, int advice) {
+	if (advice == MADV_DONTNEED) {
+		n_asked++;
+		npages_asked += size >> LG_PAGE;
+	}
+	if (advice == MADV_DONTNEED && refuses) {
+		errno = EINVAL;
+		return -1;
+	}
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+/* Each run of pages is a call that is counted; and an arena that is refused asks no more. */
+static void
+test_calls(void) {
+	unsigned ind = 0;
+	is_int(arenas_create(&ind, NULL), 0, "an arena");
+	arena_t *a = arenas_get(ind);
+	pac_decay_t *d = &a->pac.decay_dirty;
+	make(a, objects, N);
+	for (unsigned i = 0; i < N; i++) {
+		if (i % KEPT != 0) {
+			arena_dalloc(objects[i], emap_elem(objects[i]));
+		}
+	}
+	pac_purge(&a->pac, now, true);
+	uint64_t calls = atomic_load_u64(&d->nmadvise, MO_RELAXED);
+	uint64_t purged = atomic_load_u64(&d->purged, MO_RELAXED);
+	hooks = os_hooks_real;
+	hooks.madvise = count_madvise;
+	os_hooks = &hooks;
+	refuses = true;
+	n_asked = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		holes_make_all(a);
+	}
+	unsigned n_refused = n_asked;
+	refuses = false;
+	holes_make_all(a);
+	ok(n_refused >= 8, "%u refusals", n_refused);
+	is_uint(n_asked, n_refused, "then the system is not asked again");
+	is_uint(holes_npages(a), 0, "nothing has gone");
+	is_uint(atomic_load_u64(&d->nmadvise, MO_RELAXED), calls, "nor is counted");
+	atomic_store_u32(&a->holes.nrefused, 0, MO_RELAXED);
+	n_asked = 0;
+	npages_asked = 0;
+	holes_make_all(a);
+	os_hooks = &os_hooks_real;
+	ok(n_asked > 0 && npages_asked == holes_npages(a), "%zu pages go", npages_asked);
+	is_uint(atomic_load_u64(&d->nmadvise, MO_RELAXED), calls + n_asked, "each call is counted");
+	is_uint(atomic_load_u64(&d->purged, MO_RELAXED), purged + npages_asked, "and each page");
+	for (unsigned i = 0; i < N; i += KEPT) {
+		arena_dalloc(objects[i], emap_elem(objects[i]));
+	}
+}
+
 static int
 return_at_madvise(void *addr, size_t size, int advice) {
 	return_kept();
@@ -166,6 +229,7 @@ body(void) {
 	nwakes = 0;
 	test_pass();
 	test_ways();
+	test_calls();
 	test_emptied_meanwhile();
 	gate_exit(tls_get());
 	pac_wake_hook = NULL;

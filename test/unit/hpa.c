@@ -696,6 +696,8 @@ child_asked(void) {
 static int
 child_relieved(void) {
 	pac_t *pac = cache_on(enabled);
+	size_t others = atomic_load_zu(&room_mapped, MO_RELAXED)
+	    - atomic_load_zu(&pac->mapped, MO_RELAXED);
 	opt_retain = false;
 	pac_dalloc(pac, pac_alloc_dense(pac, PAGE));
 	ok(pac_hpa_sec_bytes(pac) > 0, "nothing but small extents, cached");
@@ -705,8 +707,10 @@ child_relieved(void) {
 		pac_dalloc(pac, pieces[i]);
 	}
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), HSLAB_SIZE, "nothing but an empty slab");
+	is_uint(atomic_load_zu(&room_mapped, MO_RELAXED), others + HSLAB_SIZE, "in the sum of all too");
 	is_uint(pac_relieve(pac, 1, NULL), HSLAB_SIZE, "it is given back, and counted");
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), 0, "nothing is left");
+	is_uint(atomic_load_zu(&room_mapped, MO_RELAXED), others, "nor in the sum");
 	opt_retain = true;
 	take_slab(pac);
 	for (unsigned i = 0; i < SLAB_PIECES; i++) {

@@ -192,6 +192,47 @@ test_failures(void) {
 	is_int(errno, 9, "errno is kept");
 }
 
+static pthread_barrier_t beside;
+
+static void *
+be_there(void *arg) {
+	pthread_barrier_wait(&beside);
+	pthread_barrier_wait(&beside);
+	return arg;
+}
+
+/* A thread that was joined is still on its way out for a moment. */
+static bool
+are_no_users(void) {
+	for (unsigned i = 0; i < 10000 && os_thread_has_users(); i++) {
+		usleep(1000);
+	}
+	return !os_thread_has_users();
+}
+
+/* Threads of the library are none of the user's, while they run and when they have ended. */
+static void
+test_users(void) {
+	pthread_t t;
+	os_thread_t own;
+	if (!are_no_users()) {
+		skip(3, "the system does not tell how many threads there are");
+		return;
+	}
+	pthread_barrier_init(&beside, NULL, 2);
+	os_thread_create(&own, "own", be_there, NULL);
+	pthread_barrier_wait(&beside);
+	ok(!os_thread_has_users(), "a thread of the library");
+	pthread_barrier_wait(&beside);
+	os_thread_join(&own);
+	pthread_create(&t, NULL, be_there, NULL);
+	pthread_barrier_wait(&beside);
+	ok(os_thread_has_users(), "a thread of the user");
+	pthread_barrier_wait(&beside);
+	pthread_join(t, NULL);
+	ok(are_no_users(), "none any more");
+}
+
 static int
 child_one(void) {
 	return os_ncpus() == 1 ? 0 : 1;
@@ -280,6 +321,7 @@ main(int argc, char **argv) {
 	test_tid_stored();
 	test_first();
 	test_failures();
+	test_users();
 	test_processors();
 	test_filter();
 	return done_testing();
