@@ -479,6 +479,7 @@ test_slow(void) {
 	ok(sys.huge > 10, "slow first touches, but small pages are slow too: pieces go on");
 	ok(after.nslow - before.nslow == sys.huge && after.npauses == before.npauses,
 	    "they are counted");
+	is_uint(after.npieces - before.npieces, sys.huge, "as are all pieces");
 	start(10000);
 	sys.slow_ns = PIECE_SLOW_NS + 1;
 	sys.small_ns = 1000;
