@@ -194,8 +194,8 @@ test_bounds(void) {
 	arena_t *a = arenas_get(ind);
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		arenas_oversize_threshold_set(a, rows[i].threshold);
-		is_uint(atomic_load_zu(&a->pac.bound, MO_RELAXED), rows[i].bound, "requests from %zu bytes on",
-		    rows[i].threshold);
+		is_uint(atomic_load_zu(&a->pac.bound, MO_RELAXED), rows[i].bound,
+		    "requests from %zu bytes on", rows[i].threshold);
 		is_uint(atomic_load_zu(&a->oversize_threshold, MO_RELAXED), rows[i].threshold, "as told");
 	}
 	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends");

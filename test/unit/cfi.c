@@ -195,8 +195,8 @@ test_ra_reg(void) {
  * form: one byte, 2, 4 or 8; relative: from their own place.
  */
 static const unsigned char *
-make_encoded(const char *letters, const unsigned char *data, size_t n, uintptr_t start, size_t width,
-    bool is_relative) {
+make_encoded(const char *letters, const unsigned char *data, size_t n, uintptr_t start,
+    size_t width, bool is_relative) {
 	record_len = 0;
 	put_u32(0);
 	put_u32(0);
@@ -284,7 +284,8 @@ test_encodings(void) {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		unsigned char e = rows[i].encoding;
 		const unsigned char *fde = make_encoded("zR", &e, 1, rows[i].written, rows[i].width, false);
-		is_int(cfi_row_of_fde(fde, rows[i].start, &row), rows[i].want, "form %#x: the first byte", e);
+		is_int(cfi_row_of_fde(fde, rows[i].start, &row), rows[i].want,
+		    "form %#x: the first byte", e);
 		is_int(cfi_row_of_fde(fde, rows[i].start - 1, &row), rows[i].want != 0 ? ENOTSUP : ENOENT,
 		    "the one before it");
 		e |= 0x10;

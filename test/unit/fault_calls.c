@@ -353,7 +353,7 @@ work_life(void) {
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-/* An answer of a call that leaves errno alone, as each of the library does that answers an error. */
+/* An answer of a call that leaves errno alone, as each does that answers an error. */
 #define is_errno_or_done(call) (errno = KEPT, is_answer(call))
 
 static bool

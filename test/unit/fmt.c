@@ -290,7 +290,8 @@ test_utf8(void) {
 	unsigned bad = 0;
 	for (unsigned i = 0; i < 256 * 256; i++) {
 		for (unsigned k = 0; k < 36; k++) {
-			unsigned char b[5] = {(unsigned char)(i >> 8), (unsigned char)i, tails[k / 6], tails[k % 6]};
+			unsigned char b[5] = {(unsigned char)(i >> 8), (unsigned char)i, tails[k / 6],
+			    tails[k % 6]};
 			bad += wrong_if(fmt_utf8_len((const char *)b) != utf8_len(b));
 		}
 	}

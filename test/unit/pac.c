@@ -1101,7 +1101,8 @@ test_passed_over(void) {
 		pthread_create(&t, NULL, be_in_pass, NULL);
 		sem_wait(&passing.is_begun);
 		clock_ns += 5000 * NSTIME_PER_MSEC;
-		is_uint(pac_serve(pac, clock_ns), NSTIME_PER_SEC / 10, "a background thread comes again soon");
+		is_uint(pac_serve(pac, clock_ns), NSTIME_PER_SEC / 10,
+		    "a background thread comes again soon");
 		pac_tick(pac, clock_ns);
 		is_uint(ndirty(), dirty, "a heartbeat purges nothing");
 		pac_purge_oldest(pac, 0);
