@@ -338,11 +338,12 @@ struct module_seen {
 
 /* The loader's list, and behind it an object of which nothing is loaded. */
 static bool has_empty;
+static struct dl_phdr_info empty = {.dlpi_name = "empty"};
 
-int
+/* AddressSanitizer calls this before it is ready. */
+NO_SANITIZE_ADDRESS int
 dl_iterate_phdr(int (*cb)(struct dl_phdr_info *, size_t, void *), void *ctx) {
 	static int (*list)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
-	struct dl_phdr_info empty = {.dlpi_name = "empty"};
 	if (list == NULL) {
 		*(void **)&list = dlsym(RTLD_NEXT, "dl_iterate_phdr");
 	}
