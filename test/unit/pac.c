@@ -942,8 +942,14 @@ test_relieve(void) {
 	is_uint(sys.unmapped, PAC_GRAIN, "no more goes");
 	is_uint(pac_relieve(pac, kept, NULL), kept, "kept address space goes");
 	ok(nretained() == 0 && ndirty() * PAGE == 19 * PAC_GRAIN, "first");
+	pac_decay_t *d = &pac->decay_dirty;
+	uint64_t npurge = atomic_load_u64(&d->npurge, MO_RELAXED);
+	uint64_t purged = atomic_load_u64(&d->purged, MO_RELAXED);
 	is_uint(pac_relieve(pac, 8 * PAC_GRAIN, NULL), 8 * PAC_GRAIN, "then dirty pages");
 	is_uint(ndirty() * PAGE, 11 * PAC_GRAIN, "as many as are wanted");
+	is_uint(atomic_load_u64(&d->npurge, MO_RELAXED) - npurge, 1, "which is one purge");
+	is_uint((atomic_load_u64(&d->purged, MO_RELAXED) - purged) * PAGE, 8 * PAC_GRAIN,
+	    "of so many pages");
 	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL,
 	    "of the largest: a small one is whole");
 	sys.fail_munmap = true;
