@@ -617,7 +617,7 @@ tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
 	    && slot_size(s) > above; s--) {
 		size_t size = slot_size(s);
 		const tcache_cold_t *c = &tc->cold[s];
-		unsigned have = c->is_fixed ? 0 : bin_ncached(&tc->bins[s], c);
+		unsigned have = c->nslots == 0 || c->is_fixed ? 0 : bin_ncached(&tc->bins[s], c);
 		unsigned n = (unsigned)min_zu(have, (want + size - 1) / size);
 		bin_return_bottom(tsd, tc, s, n, false);
 		want -= min_zu(want, n * size);
