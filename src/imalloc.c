@@ -1072,11 +1072,9 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 	if (ptr == NULL) {
 		return;
 	}
-	int saved = errno;
 	struct tls_s *t = tls_get();
 	if (unlikely(imalloc_is_interrupted(t))) {
 		ifree_outside(ptr);
-		errno = saved;
 		return;
 	}
 	/* Before the gate, and so also for a free that a closed gate defers (thread/alloc_hook.h). */
@@ -1085,9 +1083,9 @@ ifree(void *ptr, int tcache, alloc_how_t how) {
 	}
 	if (unlikely(!gate_try_enter_any(t))) {
 		ifree_outside(ptr);
-		errno = saved;
 		return;
 	}
+	int saved = errno;
 	tsd_t *tsd = likely(tsd_is_ready(t)) ? t->tsd : ifree_fetch_tsd(t, ptr, tcache);
 	if (deferred_has_any()) {
 		imalloc_drain_deferred(tsd);

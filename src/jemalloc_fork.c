@@ -56,7 +56,6 @@ jemalloc_postfork_parent(void) {
 
 void
 jemalloc_postfork_child(void) {
-	int saved = errno;
 	/* True with a box, and while another thread is about to open one. */
 	bool is_watched = gate_is_watched();
 	sigset_t old;
@@ -75,5 +74,4 @@ jemalloc_postfork_child(void) {
 			fork_child[i]();
 		}
 	}
-	errno = saved;
 }

@@ -347,7 +347,6 @@ malloc_boot_slow(void) {
 	if (boot.booter == t) {
 		return boot.is_serving ? 0 : ENOMEM;
 	}
-	int saved = errno;
 	int err = 0;
 	bool is_late = false;
 	mutex_lock(&boot.mtx);
@@ -364,7 +363,6 @@ malloc_boot_slow(void) {
 	if (is_late) {
 		boot_start();
 	}
-	errno = saved;
 	return err;
 }
 

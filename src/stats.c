@@ -288,17 +288,15 @@ print_sources(emitter_t *em) {
 }
 
 /*
- * Reads a value of at most 8 bytes from a mallctl node; false if there is none. A value of less
- * than 8 bytes is no failure, although mallctl returns EINVAL: it copies all of the value and sets
- * `size` to its length.
+ * Reads a value of at most 8 bytes from a mallctl node, which is there. For a value of less than 8
+ * bytes mallctl returns EINVAL, but copies all of it.
  */
-static bool
+static void
 read_node(const char *name, ctl_value_t *value) {
 	size_t size = 8;
 	static_assert(sizeof(*value) >= 8, "room for what a node may give");
 	memset(value, 0, sizeof(*value));
-	int err = ctl_byname(name, value, &size, NULL, 0);
-	return err == 0 || (err == EINVAL && size < 8);
+	(void)ctl_byname(name, value, &size, NULL, 0);
 }
 
 /* Returns the number whose decimal digits are the octal digits of n. */
@@ -341,10 +339,9 @@ print_option(emitter_t *em, const conf_row_t *row, size_t item) {
 		type = emitter_type_string;
 	}
 	as_written(row, &value, ratios[0]);
-	if (note != NULL && read_node(note, &live)) {
+	if (note != NULL) {
+		read_node(note, &live);
 		as_written(row, &live, ratios[1]);
-	} else {
-		note = NULL;
 	}
 	fmt_snprintf(key, sizeof(key), "opt.%s", row->key);
 	emitter_kv_note(em, row->key, key, type, &value, note, type, &live);

@@ -184,7 +184,6 @@ void
 arena_slabs_delete(edata_t *empty) {
 	while (empty != NULL) {
 		edata_t *next = empty->heap.next == NULL ? NULL : edata_of_heap(empty->heap.next);
-		empty->heap.next = NULL;
 		arena_slab_delete(empty);
 		empty = next;
 	}

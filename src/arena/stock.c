@@ -37,7 +37,7 @@ void
 stock_drop_oldest(stock_t *s, unsigned n) {
 	assert(n <= s->n);
 	STOCK_SET(s->n, s->n - n);
-	if (n > 0 && s->n > 0) {
+	if (n > 0) {
 		memmove(s->ptrs, s->ptrs + n, s->n * sizeof(void *));
 	}
 	s->low = s->n;

@@ -400,10 +400,8 @@ static const char *const conf_source_what[CONF_NSOURCES] = {
 static bool
 conf_link_is_trusted(void) {
 	struct stat st;
-	int saved = errno;
-	bool is_trusted = !sys_is_secure() || (lstat(JEMALLOC_CONFIG_FILE, &st) == 0 && st.st_uid == 0);
-	errno = saved;
-	return is_trusted;
+	return !sys_is_secure()
+	    || (ERROR_OF(lstat(JEMALLOC_CONFIG_FILE, &st)) == 0 && st.st_uid == 0);
 }
 
 static void

@@ -56,7 +56,6 @@ purge_batch_flush(purge_batch_t *b) {
 	while (b->first != NULL) {
 		edata_t *e = b->first;
 		b->first = e->heap.next == NULL ? NULL : edata_of_heap(e->heap.next);
-		e->heap.next = NULL;
 		if (is_done || ehooks_purge_forced(&b->src->ehooks, e->addr, e->size) == 0) {
 			e->is_zeroed = true;
 		}

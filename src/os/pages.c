@@ -547,10 +547,8 @@ pages_huge_size(void) {
 
 bool
 pages_has_thp(void) {
-	int saved = errno;
-	int is_disabled = prctl(THP_DISABLE_ASK, 0, 0, 0, 0);
-	errno = saved;
-	return is_disabled <= 0; /* -1: a kernel that does not know the question */
+	/* Below 0: a kernel that does not know the question. */
+	return COUNT_OF(prctl(THP_DISABLE_ASK, 0, 0, 0, 0)) <= 0;
 }
 
 void
@@ -571,10 +569,8 @@ pages_set_thp_state(void *addr, size_t size) {
 void
 pages_set_name(void *addr UNUSED, size_t size UNUSED, const char *name UNUSED) {
 #if HAVE_PRCTL_VMA && defined(PR_SET_VMA) && defined(PR_SET_VMA_ANON_NAME)
-	int saved = errno;
-	prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)(uintptr_t)addr,
-	    (unsigned long)size, (unsigned long)(uintptr_t)name);
-	errno = saved;
+	(void)COUNT_OF(prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)(uintptr_t)addr,
+	    (unsigned long)size, (unsigned long)(uintptr_t)name));
 #else
 #endif
 }

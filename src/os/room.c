@@ -36,7 +36,7 @@ room_in_container(void) {
 static uint64_t
 room_limit_of_resource(int resource) {
 	struct rlimit lim;
-	return getrlimit(resource, &lim) != 0 || lim.rlim_cur == RLIM_INFINITY ? UINT64_MAX
+	return ERROR_OF(getrlimit(resource, &lim)) != 0 || lim.rlim_cur == RLIM_INFINITY ? UINT64_MAX
 	    : lim.rlim_cur;
 }
 
@@ -59,12 +59,10 @@ room_limit_of_space(void) {
 
 void
 room_boot(void) {
-	int saved = errno;
 	size_t room = room_in_container();
 	room = min_zu(room, room_by_rlimit(RLIMIT_DATA, STATM_DATA));
 	room = min_zu(room, room_by_rlimit(RLIMIT_AS, STATM_SPACE));
 	uint64_t space = room_limit_of_space();
-	errno = saved;
 	room_at_start = room;
 	room_space.max = space == UINT64_MAX ? SIZE_MAX : (size_t)(space / 2);
 }

@@ -6,7 +6,6 @@
  */
 #include "os/room_group.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "os/room.h"
@@ -114,12 +113,10 @@ room_try_find(unsigned version, char dir[2 * ROOM_PATH_MAX], uint64_t *least) {
 uint64_t
 room_limit(void) {
 	char dir[2 * ROOM_PATH_MAX];
-	int saved = errno;
 	uint64_t least = room_limit_of_space();
 	for (unsigned i = 0; i < ARRAY_LEN(room_versions); i++) {
 		(void)room_try_find(i, dir, &least);
 	}
-	errno = saved;
 	return least < ROOM_NONE ? least : 0;
 }
 
@@ -128,13 +125,11 @@ room_group_look(void) {
 	uint32_t state = room_group_unknown;
 	if (atomic_cas_strong_u32(&room_own.state, &state, room_group_searched, MO_ACQUIRE,
 	    MO_ACQUIRE)) {
-		int saved = errno;
 		uint64_t least = ROOM_NONE;
 		room_own.version = 0;
 		bool is_found = room_try_find(0, room_own.dir, &least)
 		    || room_try_find(++room_own.version, room_own.dir, &least);
 		state = is_found ? room_group_known : room_group_none;
-		errno = saved;
 		atomic_store_u32(&room_own.state, state, MO_RELEASE);
 	}
 	return state == room_group_known;
@@ -161,13 +156,11 @@ room_group_forget(void) {
 static uint64_t
 room_group_number(bool is_limit) {
 	uint64_t number = 0;
-	int saved = errno;
 	if (!room_group_look()) {
 		return 0;
 	}
 	bool is_read = room_try_read_number(room_own.dir, is_limit
 	    ? room_versions[room_own.version].limit : room_versions[room_own.version].current, &number);
-	errno = saved;
 	return is_read && number < ROOM_NONE ? number : 0;
 }
 
@@ -184,11 +177,10 @@ room_group_limit(void) {
 uint64_t
 room_machine(void) {
 	char text[256];
-	int err = 0, saved = errno;
+	int err = 0;
 	const char *key = "MemTotal:";
 	sys_read_text("/proc/meminfo", text, sizeof(text));
 	char *at = strstr(text, key);
-	errno = saved;
 	if (at == NULL) {
 		return 0;
 	}

@@ -315,7 +315,6 @@ sys_write_signals_block(sys_write_signals_t *w) {
 void
 sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed) {
 	static const struct timespec now = {0, 0};
-	int saved = errno;
 	for (unsigned i = 0; i < ARRAY_LEN(write_signals); i++) {
 		if (has_failed && !w->was_pending[i]) {
 			sigset_t one;
@@ -326,7 +325,6 @@ sys_write_signals_restore(const sys_write_signals_t *w, bool has_failed) {
 		}
 	}
 	pthread_sigmask(SIG_SETMASK, &w->old_mask, NULL);
-	errno = saved;
 }
 
 int
@@ -422,20 +420,17 @@ sys_getcwd(char *buf, size_t size) {
 	assert(size > 0);
 	ssize_t n = COUNT_OF(os_hooks->getcwd(buf, size));
 	/* A directory outside of the root ("(unreachable)/...") has no usable name. */
-	return n < 0 ? (int)-n : n == 0 || buf[0] != '/' ? ENOENT : 0;
+	return n < 0 ? (int)-n : buf[0] != '/' ? ENOENT : 0;
 }
 
 uint64_t
 sys_random(void) {
-	int saved = errno;
 	uint64_t v;
 	/*
 	 * 1 is GRND_NONBLOCK: a program that starts early in boot must not hang for lack of
 	 * entropy.
 	 */
-	ssize_t n = os_hooks->getrandom(&v, sizeof(v), 1);
-	errno = saved;
-	if (n == (ssize_t)sizeof(v)) {
+	if (COUNT_OF(os_hooks->getrandom(&v, sizeof(v), 1)) == (ssize_t)sizeof(v)) {
 		return v;
 	}
 	const void *from_kernel = (const void *)sys_auxval(AT_RANDOM);
@@ -454,9 +449,7 @@ sys_random(void) {
 static int
 ask_word(uintptr_t p) {
 	enum { CMP_REQUEUE_PRIVATE = 4 | 128 };
-	int saved = errno;
-	int err = sys_call(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0) == 0 ? 0 : errno;
-	errno = saved;
+	int err = ERROR_OF(sys_call(SYS_futex, p, CMP_REQUEUE_PRIVATE, 0, 0L, p, 0));
 	return err == EAGAIN ? 0 : err; /* EAGAIN: the word is not 0 */
 }
 

@@ -307,9 +307,7 @@ sys_module_keep_self(void) {
 	bool is_found = dladdr((const void *)(uintptr_t)sys_module_keep_self, &self) != 0;
 	/* Not for the program itself, whose program headers lie directly behind its ELF header. */
 	if (is_found && sys_auxval(AT_PHDR) - (uintptr_t)self.dli_fbase != sizeof(ElfW(Ehdr))) {
-		int saved = errno;
 		(void)dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-		errno = saved;
 	}
 }
 #endif

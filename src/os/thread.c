@@ -1,7 +1,8 @@
 /*
  * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
  * contract and the callers. System calls replace the C library's functions that allocate or do not
- * exist everywhere. Invariant: each function preserves errno. No lock; the only state is the number
+ * exist everywhere. Invariant: each function preserves errno, which those of pthreads do not set
+ * (pthread_create() may, by the calls that it makes). No lock; the only state is the number
  * of processors and where the C library stores the id of a thread, which are learned once, the
  * number of the library's threads, and who is the first thread.
  */
@@ -49,18 +50,14 @@ static const struct tls_s *first, *root;
 
 void
 os_thread_block_all_signals(sigset_t *old) {
-	int saved = errno;
 	sigset_t all;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, old);
-	errno = saved;
 }
 
 void
 os_thread_restore_signals(const sigset_t *old) {
-	int saved = errno;
 	pthread_sigmask(SIG_SETMASK, old, NULL);
-	errno = saved;
 }
 
 static void *
@@ -98,12 +95,11 @@ os_thread_create(os_thread_t *t, const char *name, void *(*fn)(void *), void *ar
 
 int
 os_thread_join(os_thread_t *t) {
-	int saved = errno, state;
+	int state;
 	/* Joining is a cancellation point: a thread cancelled here would keep its caller's locks. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	int err = pthread_join(t->handle, NULL);
 	pthread_setcancelstate(state, NULL);
-	errno = saved;
 	return err;
 }
 
@@ -127,11 +123,9 @@ os_thread_is_started(void) {
 
 bool
 os_thread_has_users(void) {
-	int saved = errno;
 	struct stat st;
 	/* Two links are those of each directory; the first thread, a zombie now, is counted too. */
-	bool is_known = !os_thread_is_filtered() && lstat("/proc/self/task", &st) == 0;
-	errno = saved;
+	bool is_known = !os_thread_is_filtered() && ERROR_OF(lstat("/proc/self/task", &st)) == 0;
 	return !is_known || st.st_nlink > 3 + atomic_load_u32(&n_own, MO_RELAXED);
 }
 
@@ -144,16 +138,14 @@ os_threads_in_child(void) {
 void
 os_thread_name_get(char *buf, size_t size) {
 	assert(size > 0);
-	int saved = errno;
 	char name[OS_THREAD_NAME_SIZE] = "";
-	if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) {
+	if (ERROR_OF(prctl(PR_GET_NAME, name, 0, 0, 0)) != 0) {
 		name[0] = '\0';
 	}
 	size_t len = min_zu(strnlen(name, sizeof(name) - 1), size - 1);
 	assert(len < OS_THREAD_NAME_SIZE);
 	memcpy(buf, name, len);
 	buf[len] = '\0';
-	errno = saved;
 }
 
 void
@@ -167,16 +159,14 @@ os_word_wait(atomic_u32_t *word, uint32_t seen, uint64_t ns) {
 
 void
 os_word_wake(atomic_u32_t *word, unsigned n) {
-	int saved = errno;
 	assert(n > 0 && n <= INT_MAX);
+	/* This does not fail, so errno is kept. */
 	sys_call(SYS_futex, &word->repr, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, NULL, NULL, 0);
-	errno = saved;
 }
 
 /* The kernel's timer ids begin at 0, so *timer is the id + 1. */
 int
 os_signal_later(int *timer, int signal, uint64_t ns) {
-	int saved = errno;
 	struct sigevent ev = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signal};
 	struct itimerspec when = {
 	    .it_value = {(time_t)(ns / NSTIME_PER_SEC), (long)(ns % NSTIME_PER_SEC)}};
@@ -184,14 +174,10 @@ os_signal_later(int *timer, int signal, uint64_t ns) {
 	int err = 0;
 	assert(ns > 0);
 	if (*timer == 0) {
-		err = sys_call(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id) != 0 ? errno : 0;
+		err = ERROR_OF(sys_call(SYS_timer_create, CLOCK_MONOTONIC, &ev, &id));
 		*timer = err != 0 ? 0 : id + 1;
 	}
-	if (err == 0 && sys_call(SYS_timer_settime, *timer - 1, 0, &when, NULL) != 0) {
-		err = errno;
-	}
-	errno = saved;
-	return err;
+	return err != 0 ? err : ERROR_OF(sys_call(SYS_timer_settime, *timer - 1, 0, &when, NULL));
 }
 
 void
@@ -236,11 +222,8 @@ status_char(const char *key) {
  */
 bool
 os_thread_is_filtered(void) {
-	int saved = errno;
 	char told = status_char("\nSeccomp:\t");
-	bool is_filtered = told != '\0' ? told != '0' : prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
-	errno = saved;
-	return is_filtered;
+	return told != '\0' ? told != '0' : COUNT_OF(prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) > 0;
 }
 
 int
@@ -287,21 +270,19 @@ os_tid_stored(void) {
 
 static unsigned
 ncpus_ask(void) {
-	int saved = errno;
 	unsigned long mask[CPU_MASK_WORDS];
 	unsigned n = 0;
-	long bytes = sys_call(SYS_sched_getaffinity, 0, sizeof(mask), mask);
-	assert(bytes <= (long)sizeof(mask));
+	ssize_t bytes = COUNT_OF(sys_call(SYS_sched_getaffinity, 0, sizeof(mask), mask));
+	assert(bytes <= (ssize_t)sizeof(mask));
 	if (bytes > 0) {
 		for (size_t i = 0; i < (size_t)bytes / sizeof(mask[0]); i++) {
 			n += popcount_zu(mask[i]);
 		}
 	} else {
 		/* The call fails if the kernel's mask is longer than ours. */
-		long online = sysconf(_SC_NPROCESSORS_ONLN);
+		ssize_t online = COUNT_OF(sysconf(_SC_NPROCESSORS_ONLN));
 		n = online > 0 ? (unsigned)online : 0;
 	}
-	errno = saved;
 	return n > 0 ? n : 1;
 }
 
@@ -318,8 +299,5 @@ os_ncpus(void) {
 
 int
 os_cpu(void) {
-	int saved = errno;
-	int cpu = sched_getcpu();
-	errno = saved;
-	return cpu;
+	return (int)COUNT_OF(sched_getcpu());
 }

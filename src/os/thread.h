@@ -86,7 +86,7 @@ void os_word_wake(atomic_u32_t *word, unsigned n);
 void os_pause(unsigned round);
 /* The first round in which os_pause() sleeps, for 200 us or a little longer. */
 #define OS_PAUSE_SLEEPS 16u
-/* The processor on which this thread runs; -1 if the system does not provide it. */
+/* The processor on which this thread runs; negative if the system does not provide it. */
 int os_cpu(void);
 
 /*

@@ -39,8 +39,5 @@ tls_hook_arm(const struct tls_hook_s *hook, void *arg) {
 	if (!hook->is_made) {
 		return EAGAIN;
 	}
-	int saved = errno;
-	int err = pthread_setspecific(hook->key, arg);
-	errno = saved;
-	return err;
+	return pthread_setspecific(hook->key, arg);
 }

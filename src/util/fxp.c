@@ -86,9 +86,8 @@ fxp_decimals(uint32_t frac, uint32_t *r_num) {
 
 size_t
 fxp_print(char buf[FXP_BUF_SIZE], fxp_t x) {
-	uint32_t num = 0;
-	uint32_t frac = x & 0xffff;
-	unsigned decimals = frac == 0 ? 0 : fxp_decimals(frac, &num);
+	uint32_t num;
+	unsigned decimals = fxp_decimals(x & 0xffff, &num);
 	int n = decimals == 0
 	    ? fmt_snprintf(buf, FXP_BUF_SIZE, "%u", (unsigned)(x >> 16))
 	    : fmt_snprintf(buf, FXP_BUF_SIZE, "%u.%0*u", (unsigned)(x >> 16), (int)decimals,

@@ -419,6 +419,7 @@ test_limit(void) {
 	child_exits(&r, 0, "arenas by hand up to the limit");
 	run_child_conf(&r, "most", "narenas:4094");
 	child_exits(&r, 0, "automatic arenas up to the limit");
+	ok(strstr(r.out, "Reducing") == NULL, "of which nothing is said");
 	run_child_conf(&r, "most", "narenas:9999");
 	child_exits(&r, 0, "and beyond");
 	contains(r.out, "Reducing narenas to limit (4094)\n", "which a message says");

@@ -139,6 +139,9 @@ test_destroy(void) {
 	is_uint(count_of("small.nmalloc", MALLCTL_ARENAS_DESTROYED), nmalloc + mine,
 	    "its count is kept");
 	is_uint(stat_of("small.allocated", MALLCTL_ARENAS_DESTROYED), 0, "and nothing is live there");
+	is_str(ctl_str("stats.arenas.4097.dss"), "N/A", "they have no one way to memory");
+	ok(ctl_ssize("stats.arenas.4097.dirty_decay_ms") == -1
+	    && ctl_ssize("stats.arenas.4097.muzzy_decay_ms") == -1, "nor a time of decay");
 	a = create();
 	b = create();
 	ok(a == ind && b == n, "the index comes again, then a new one (%u %u)", a, b);

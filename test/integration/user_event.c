@@ -115,5 +115,7 @@ main(void) {
 	is_int(add(on_nothing, 2, false), 0, "a fourth: they were two so far");
 	is_int(add(on_nothing, 3, false), EINVAL, "there are four places");
 	is_int(add(on_both, 1u << 20, false), 0, "one that is there is no news");
+	is_int(add(on_both, 1u << 20, true), EINVAL, "of allocations only is another one");
+	is_int(add(on_alloc, 1u << 20, false), EINVAL, "as is one with another function");
 	return done_testing();
 }

@@ -94,6 +94,8 @@ test_run(void) {
 static void
 test_growth(void) {
 	size_t least = max_zu(BASE_AHEAD_MIN, PAGE) << BASE_LG_AHEAD;
+	ahead_stats_t before, after;
+	ahead_stats_read(&before);
 	start(10000);
 	grow(least - PAGE, 1);
 	is_uint(sys.calls, 0, "a small arena populates nothing");
@@ -112,6 +114,10 @@ test_growth(void) {
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), use(), "all of it");
 	grow(use() + PAGE, 1);
 	is_uint(sys.calls, calls + 1, "and is fresh again afterwards");
+	ahead_stats_read(&after);
+	is_uint(after.npopulate - before.npopulate, sys.calls, "the calls are counted");
+	is_uint(after.populated - before.populated, sys.bytes, "and their bytes");
+	is_uint(after.nlimited, before.nlimited, "there was room each time");
 }
 
 /* Slabs of different lengths: what one run leaves is used with the next. */

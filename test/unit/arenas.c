@@ -105,6 +105,8 @@ test_oversize(void) {
 	is_str(a->name, "auto_oversize", "its name");
 	is_uint(atomic_load_u32(&a->nthreads, MO_RELAXED), 0, "no thread is bound to it");
 	ok(pac_is_bounded(&a->pac) && !pac_is_bounded(&own->pac), "its unused memory is bounded");
+	is_uint(atomic_load_zu(&a->pac.bound, MO_RELAXED), 4 * opt_oversize_threshold,
+	    "by four such requests");
 	is_uint((uintptr_t)emap_edata(p)->addr % PAC_GRAIN, 0, "its extents begin at grains");
 	free(p);
 	p = keep(aligned_alloc(64 * PAC_GRAIN, opt_oversize_threshold));
@@ -177,6 +179,26 @@ test_defaults(void) {
 	is_int(arena_decay_ms_get(arenas_get(ind), true), 4321, "with that decay time");
 	is_int(arena_decay_ms_get(arenas_get(0), true), opt_dirty_decay_ms, "others keep theirs");
 	arenas_decay_ms_default_set(true, 10000);
+}
+
+/* The bound that comes with each threshold. */
+static void
+test_bounds(void) {
+	const struct {
+		size_t threshold, bound;
+	} rows[] = {{0, 0}, {SC_LARGE_MINCLASS - 1, 0}, {SC_LARGE_MINCLASS, 4 * SC_LARGE_MINCLASS},
+	    {ZU(1) << 30, ZU(1) << 32}, {SC_LARGE_MAXCLASS / 4, SC_LARGE_MAXCLASS},
+	    {SC_LARGE_MAXCLASS, SC_LARGE_MAXCLASS}, {SC_LARGE_MAXCLASS + 1, 0}, {SIZE_MAX, 0}};
+	unsigned ind;
+	is_int(arenas_create(&ind, NULL), 0, "an arena");
+	arena_t *a = arenas_get(ind);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		arenas_oversize_threshold_set(a, rows[i].threshold);
+		is_uint(atomic_load_zu(&a->pac.bound, MO_RELAXED), rows[i].bound,
+		    "requests from %zu bytes on", rows[i].threshold);
+		is_uint(atomic_load_zu(&a->oversize_threshold, MO_RELAXED), rows[i].threshold, "as told");
+	}
+	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends");
 }
 
 /* What a limit of unused memory was about goes with the arena that it was set for. */
@@ -292,6 +314,7 @@ body(void) {
 	gate_enter(tls_get());
 	test_tick();
 	test_defaults();
+	test_bounds();
 	test_bound_ends();
 	test_hidden_ms();
 	test_mutexes_reset();

@@ -190,6 +190,113 @@ test_ra_reg(void) {
 	}
 }
 
+/*
+ * A CIE with these letters and the data of the augmentation, and an FDE whose addresses have this
+ * form: one byte, 2, 4 or 8; relative: from their own place.
+ */
+static const unsigned char *
+make_encoded(const char *letters, const unsigned char *data, size_t n, uintptr_t start,
+    size_t width, bool is_relative) {
+	record_len = 0;
+	put_u32(0);
+	put_u32(0);
+	put_u8(1);
+	put(letters, strlen(letters) + 1);
+	put_u8(1);
+	put_u8(0x78);
+	put_u8(RA);
+	put_u8((unsigned)n);
+	put(data, n);
+	put_u8(0x0c);
+	put_u8(SP);
+	put_u8(ENTRY_OFF);
+	patch_len(0);
+	size_t fde = record_len, size = 100;
+	put_u32(0);
+	put_u32((uint32_t)(record_len));
+	start -= is_relative ? (uintptr_t)(record + record_len) : 0;
+	put(&start, width);
+	put(&size, width);
+	put_u8(0);
+	patch_len(fde);
+	return record + fde;
+}
+
+/* What the letters before R have of the data is passed over: R tells how to read the FDE. */
+static void
+test_letters(void) {
+	static const struct {
+		const char *letters;
+		unsigned char n, data[12];
+		int want;
+	} rows[] = {
+	    {"zR", 1, {0x03}, 0},
+	    {"zLR", 2, {0xff, 0x03}, 0},
+	    {"zRL", 2, {0x03, 0xff}, 0},
+	    {"zPR", 10, {0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x03}, 0},
+	    {"zPR", 4, {0x02, 0xff, 0xff, 0x03}, 0},
+	    {"zPR", 6, {0x03, 0xff, 0xff, 0xff, 0xff, 0x03}, 0},
+	    {"zPR", 10, {0x04, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x03}, 0},
+	    {"zPR", 4, {0x0a, 0xff, 0xff, 0x03}, 0},
+	    {"zPR", 10, {0x0c, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x03}, 0},
+	    {"zPLR", 7, {0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0x03}, 0},
+	    {"zPLRS", 7, {0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0x03}, 0},
+	    {"zBR", 1, {0x03}, 0},
+	    {"zGR", 1, {0x03}, 0},
+	    {"zPR", 2, {0x05, 0x03}, ENOTSUP}, /* no such form */
+	    {"zPR", 10, {0x50, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x03}, ENOTSUP},
+	    {"zPR", 5, {0x03, 0xff, 0xff, 0xff, 0x03}, ENOTSUP}, /* nothing is left for R */
+	    {"zXR", 1, {0x03}, ENOTSUP},
+	    {"zRX", 1, {0x03}, ENOTSUP},
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		bool is_signal = strchr(rows[i].letters, 'S') != NULL;
+		const unsigned char *fde = make_encoded(rows[i].letters, rows[i].data, rows[i].n, CODE, 4,
+		    false);
+		int err = row_at(fde, 99);
+		is_int(err, rows[i].want, "letters %s, %u bytes that begin with %#x", rows[i].letters,
+		    rows[i].n, rows[i].data[0]);
+		ok(err != 0 || row.cfa == (is_signal ? cfi_cfa_signal : cfi_cfa_sp), "and its row");
+		ok(err != 0 || row_at(fde, 100) == ENOENT, "and where it ends");
+	}
+}
+
+/* Each form of an address: its width, its sign, what it is relative to. */
+static void
+test_encodings(void) {
+	static const struct {
+		unsigned char encoding, width;
+		uintptr_t written, start;
+		int want;
+	} rows[] = {
+	    {0x00, 8, 0x8000000080000000, 0x8000000080000000, 0},
+	    {0x02, 2, 0x8000, 0x8000, 0},
+	    {0x03, 4, 0x80000000, 0x80000000, 0},
+	    {0x04, 8, 0x8000000080000000, 0x8000000080000000, 0},
+	    {0x0a, 2, 0x8000, (uintptr_t)INT16_MIN, 0},
+	    {0x0b, 4, 0x80000000, (uintptr_t)INT32_MIN, 0},
+	    {0x0c, 8, 0x8000000080000000, 0x8000000080000000, 0},
+	    {0x01, 1, 0x70, 0x70, ENOTSUP},        /* a number of as many bytes as it needs */
+	    {0x05, 8, 0x10000, 0x10000, ENOTSUP},  /* no such form */
+	    {0x23, 4, 0x10000, 0x10000, ENOTSUP},  /* relative to the text */
+	    {0x83, 4, 0x10000, 0x10000, ENOTSUP},  /* the address of the address */
+	};
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		unsigned char e = rows[i].encoding;
+		const unsigned char *fde = make_encoded("zR", &e, 1, rows[i].written, rows[i].width, false);
+		is_int(cfi_row_of_fde(fde, rows[i].start, &row), rows[i].want,
+		    "form %#x: the first byte", e);
+		is_int(cfi_row_of_fde(fde, rows[i].start - 1, &row), rows[i].want != 0 ? ENOTSUP : ENOENT,
+		    "the one before it");
+		e |= 0x10;
+		uintptr_t start = (uintptr_t)record + 0x7000;
+		if (rows[i].want == 0) {
+			fde = make_encoded("zR", &e, 1, start, rows[i].width, true);
+			is_int(cfi_row_of_fde(fde, start, &row), 0, "form %#x: relative to its place", e);
+		}
+	}
+}
+
 static void
 test_errors(void) {
 	is_int(ROW_OF(0x3f), ENOTSUP, "unknown instruction");
@@ -301,6 +408,8 @@ main(void) {
 	test_usual();
 	test_forms();
 	test_ra_reg();
+	test_letters();
+	test_encodings();
 	test_errors();
 	test_garbage();
 	test_real();

@@ -5,10 +5,12 @@
 #include "conf/conf_table.h"
 #include "hpa/hpa_opt.h"
 #include "hpa/hslab.h"
+#include "imalloc.h"
 #include "meta/base.h"
 #include "os/malloc_io.h"
 #include "prof/file/prof_keep.h"
 #include "prof/sites/prof_opt.h"
+#include "thread/tcache_limits.h"
 
 static size_t
 value_size(const conf_row_t *row) {
@@ -136,14 +138,66 @@ check_bool(const conf_row_t *row) {
 	*(bool *)row->addr = old;
 }
 
-/* What options tell beside their value: that they were given. */
+/* What options tell beside their value: that they were given, what the value means. */
+#define GIVEN_LIST(X) \
+	X(GIVEN_MORE, opt_prof_more) X(GIVEN_PREFIX, opt_prof_prefix_given) \
+	X(GIVEN_METADATA, opt_metadata_thp_given) X(GIVEN_LIMIT, opt_tcache_limits_given) \
+	X(GIVEN_LARGE, opt_tcache_large_given) X(GIVEN_JUNK_ALLOC, opt_junk_alloc) \
+	X(GIVEN_JUNK_FREE, opt_junk_free) X(GIVEN_ALL_OFFSET, opt_cache_oblivious_all)
+#define GIVEN_DUMP(i) ((uint64_t)1 << (16 + (i)))
+#define GIVEN_BIT(name, var) name##_BIT,
+enum { GIVEN_LIST(GIVEN_BIT) GIVEN_BITS };
+#define GIVEN_FLAG(name, var) name = 1 << name##_BIT,
+enum { GIVEN_LIST(GIVEN_FLAG) GIVEN_NONE = 0 };
+
 static uint64_t
 given_flags(void) {
-	uint64_t flags = opt_prof_more | opt_prof_prefix_given << 1 | opt_metadata_thp_given << 2;
+#define GIVEN_READ(name, var) | ((var) ? (uint64_t)name : 0)
+	uint64_t flags = 0 GIVEN_LIST(GIVEN_READ);
 
 	for (unsigned i = 0; i < prof_keep_n; i++)
-		flags |= (uint64_t)opt_prof_dump_given[i] << (8 + i);
+		flags |= opt_prof_dump_given[i] ? GIVEN_DUMP(i) : 0;
 	return flags;
+}
+
+static void
+forget_given(void) {
+#define GIVEN_FORGET(name, var) (var) = false;
+	GIVEN_LIST(GIVEN_FORGET)
+	memset(opt_prof_dump_given, 0, sizeof(opt_prof_dump_given));
+}
+
+/* Each that tells it does so by its own flags only, with the value that it has by default too. */
+static void
+test_given(void) {
+	static const struct {
+		const char *key, *value;
+		uint64_t flags;
+	} rows[] = {{"tcache_max", "65536", GIVEN_LIMIT | GIVEN_LARGE},
+	    {"lg_tcache_max", "16", GIVEN_LIMIT | GIVEN_LARGE},
+	    {"tcache_nslots_large", "20", GIVEN_LIMIT | GIVEN_LARGE},
+	    {"tcache_nslots_small_min", "20", GIVEN_LIMIT},
+	    {"tcache_nslots_small_max", "200", GIVEN_LIMIT}, {"lg_tcache_nslots_mul", "1", GIVEN_LIMIT},
+	    {"metadata_thp", "disabled", GIVEN_METADATA},
+	    {"prof_prefix", "p", GIVEN_PREFIX},
+	    {"prof_dump_min_gap_ms", "1000", GIVEN_MORE | GIVEN_DUMP(prof_keep_min_gap_ms)},
+	    {"prof_dump_max_files", "10", GIVEN_MORE | GIVEN_DUMP(prof_keep_max_files)},
+	    {"prof_dump_max_bytes", "1000", GIVEN_MORE | GIVEN_DUMP(prof_keep_max_bytes)},
+	    {"junk", "true", GIVEN_JUNK_ALLOC | GIVEN_JUNK_FREE}, {"junk", "alloc", GIVEN_JUNK_ALLOC},
+	    {"junk", "free", GIVEN_JUNK_FREE}, {"junk", "false", 0},
+	    {"cache_oblivious", "true", GIVEN_ALL_OFFSET}, {"cache_oblivious", "false", 0},
+	    {"tcache", "true", 0}};
+	char text[64];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		snprintf(text, sizeof(text), "%s:%s", rows[i].key, rows[i].value);
+		forget_given();
+		conf_parse(text);
+		if (conf_row_is_built(conf_row_find(rows[i].key, strlen(rows[i].key))))
+			is_uint(given_flags(), rows[i].flags, "%s: what is noted beside the value", text);
+		else
+			skip(1, "not in this build");
+	}
 }
 
 /* A refused value leaves no trace: an option is not "given" by it either. */
@@ -221,5 +275,6 @@ main(void) {
 	}
 	test_lookups();
 	test_slab_sizes();
+	test_given();
 	return done_testing();
 }

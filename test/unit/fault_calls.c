@@ -28,7 +28,10 @@
 #include "os/mutex.h"
 #include "os/nstime.h"
 #include "os/pages.h"
+#include "os/room.h"
+#include "os/room_group.h"
 #include "os/sys.h"
+#include "os/thread.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_ctl_dir.h"
 #include "prof/sites/prof_opt.h"
@@ -51,8 +54,7 @@
  */
 #define is_of_boot(call) ((call) == call_sysconf || (call) == call_fcntl \
 	|| (call) == call_ftruncate || (call) == call_sched_getaffinity \
-	|| (call) == call_clock_gettime || (call) == call_getrandom \
-	|| (call) == call_sched_getcpu)
+	|| (call) == call_getrandom || (call) == call_sched_getcpu)
 /* Waits where two threads meet; needs leave; reads a directory again only after a while. */
 #define is_by_chance(call) \
 	((call) == call_futex || (call) == call_process_madvise || (call) == call_getdents64)
@@ -129,11 +131,21 @@ has_failed(int call, int err) {
 
 /* ------------------------------------------------------ where the library leaves for the system */
 
+#define SPOILT 4321
+
+/* A call that succeeds may leave anything in errno: whoever of the library calls keeps its own. */
+static void
+spoil(bool has_succeeded) {
+	errno = has_succeeded ? SPOILT : errno;
+}
+
 #define WRAP(name, err, type, params, args) \
 	type __real_##name params; \
 	type __wrap_##name params; \
 	type __wrap_##name params { \
-		return has_failed(call_##name, err) ? (type)-1 : __real_##name args; \
+		type result = has_failed(call_##name, err) ? (type)-1 : __real_##name args; \
+		spoil(result != (type)-1); \
+		return result; \
 	}
 WRAP(mprotect, ENOMEM, int, (void *a, size_t n, int p), (a, n, p))
 WRAP(madvise, EINVAL, int, (void *a, size_t n, int advice), (a, n, advice))
@@ -163,6 +175,7 @@ __wrap_mmap(void *a, size_t n, int p, int f, int fd, off_t o) {
 	if (m != MAP_FAILED && (f & MAP_FIXED) == 0) {
 		atomic_fetch_add_zu(&mapped, n, MO_RELAXED);
 	}
+	spoil(m != MAP_FAILED);
 	return m;
 }
 
@@ -174,6 +187,7 @@ __wrap_munmap(void *a, size_t n) {
 	if (result == 0) {
 		atomic_fetch_sub_zu(&mapped, n, MO_RELAXED);
 	}
+	spoil(result == 0);
 	return result;
 }
 
@@ -185,6 +199,7 @@ __wrap_sbrk(intptr_t n) {
 	if (p != (void *)-1) {
 		atomic_fetch_add_zu(&mapped, (size_t)n, MO_RELAXED);
 	}
+	spoil(p != (void *)-1);
 	return p;
 }
 
@@ -192,8 +207,10 @@ int __real_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
 int
 __wrap_pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg) {
-	return has_failed(call_pthread_create, EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn,
+	int err = has_failed(call_pthread_create, EAGAIN) ? EAGAIN : __real_pthread_create(t, attr, fn,
 	    arg);
+	spoil(true); /* of the calls that it makes itself */
+	return err;
 }
 
 static int
@@ -276,25 +293,32 @@ hook_metadata(void) {
 
 /* ------------------------------------------------------------------ the work */
 
+#define KEPT 1234 /* errno before a call that must not change it */
+
 static void
 work_memory(int flags) {
 	static const size_t sizes[] = {20, 700, 9000, 40000, 150000, 20};
 	char *p[24];
 	for (unsigned i = 0; i < 24; i++) {
 		size_t size = i == 11 ? 2500000 : sizes[i % 6] + i;
-		errno = 0;
+		errno = KEPT;
 		p[i] = keep(i % 2 == 0 ? mallocx(size, flags) : malloc(size));
-		check(p[i] != NULL ? malloc_usable_size(p[i]) >= size : errno == ENOMEM);
+		check(errno == (p[i] != NULL ? KEPT : ENOMEM));
+		check(p[i] == NULL || malloc_usable_size(p[i]) >= size);
 		if (p[i] != NULL) {
 			memset(p[i], (int)i + 1, size);
 		}
 	}
 	for (unsigned i = 0; i < 24; i++) {
 		size_t size = i == 11 ? 2500000 : sizes[i % 6] + i;
+		errno = KEPT;
 		char *larger = p[i] == NULL ? NULL : keep(realloc(p[i], size + size / 2));
+		check(errno == (p[i] == NULL || larger != NULL ? KEPT : ENOMEM));
 		p[i] = larger != NULL ? larger : p[i];
 		check(p[i] == NULL || is_filled(p[i], (int)i + 1, size));
+		errno = KEPT;
 		free(p[i]);
+		check(errno == KEPT);
 	}
 }
 
@@ -312,9 +336,11 @@ work_life(void) {
 	if (__real_pthread_create(&t, NULL, thread_work, NULL) == 0) {
 		pthread_join(t, NULL);
 	}
+	errno = KEPT;
 	pid_t pid = fork();
 	if (pid == 0) {
 		bad = 0;
+		check(errno == KEPT);
 		work_memory(0);
 		_exit(bad == 0 ? 7 : 8);
 	}
@@ -322,9 +348,12 @@ work_life(void) {
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
+/* An answer of a call that leaves errno alone, as each does that answers an error. */
+#define is_errno_or_done(call) (errno = KEPT, is_answer(call))
+
 static bool
-is_errno_or_done(int err) {
-	return err >= 0 && err < 134;
+is_answer(int err) {
+	return err >= 0 && err < 134 && errno == KEPT;
 }
 
 /* A profile under its final name is whole. */
@@ -368,7 +397,9 @@ work_trigger(void) {
 	snprintf(text, sizeof(text), "prefix:%s/t%u,large:1M,reset:true", dir, n++);
 	check(ctl_write("prof.dump_min_gap_ms", none) == 0);
 	check(is_errno_or_done(ctl_write("prof.session.start", options)));
+	errno = KEPT;
 	free(keep(malloc(1 << 20)));
+	check(errno == KEPT || errno == ENOMEM);
 	check(is_errno_or_done(ctl_void("prof.session.stop")));
 }
 
@@ -400,7 +431,9 @@ work_directory(void) {
 	check(fd >= 0 && write(fd, "nonce=5 status\n", 15) == 15);
 	close(fd);
 	check(prof_ctl_dir_is_on());
+	errno = KEPT;
 	prof_ctl_dir_look();
+	check(errno == KEPT);
 	snprintf(name, sizeof(name), "%s/%d.status", dir, (int)getpid());
 	fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -427,9 +460,10 @@ work_arena(void) {
 	}
 	int flags = (int)MALLOCX_ARENA(ind) | MALLOCX_TCACHE_NONE;
 	work_memory(flags);
-	errno = 0;
+	errno = KEPT;
 	char *p = keep(mallocx(5000, flags | MALLOCX_ALIGN((size_t)8 << 20)));
-	check(p != NULL ? ((uintptr_t)p & (((size_t)8 << 20) - 1)) == 0 : errno == ENOMEM);
+	check(errno == (p != NULL ? KEPT : ENOMEM));
+	check(p == NULL || ((uintptr_t)p & (((size_t)8 << 20) - 1)) == 0);
 	check(is_errno_or_done(ctl_void(ctl_name(name, "arena.%u.purge", ind))));
 	check(ctl_void(ctl_name(name, "arena.%u.destroy", ind)) == 0);
 }
@@ -570,7 +604,9 @@ ask_stream(prof_mailbox_t *box, bool is_file) {
 	slot->sequence = sequence;
 	box->doorbell = 1;
 	opt_prof_ctl_fd = is_file;
+	errno = KEPT;
 	check(prof_control_serve());
+	check(errno == KEPT);
 	opt_prof_ctl_fd = false;
 	check(slot->answered == sequence && is_errno_or_done(slot->error));
 	check(slot->error == 0 || fault.call >= 0);
@@ -585,9 +621,10 @@ ask_stream(prof_mailbox_t *box, bool is_file) {
 static void
 work_box_child(void) {
 	int status = -1;
+	errno = KEPT;
 	pid_t pid = fork();
 	if (pid == 0) {
-		_exit(0);
+		_exit(errno == KEPT ? 0 : 1);
 	}
 	waitpid(pid, &status, 0);
 	check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -636,6 +673,22 @@ work_copy(void) {
 	check(!sys_copy_memory(text, (const void *)1, sizeof(text)));
 }
 
+/* What is asked of the system as allocations go on, but seldom. */
+static void
+work_asks(void) {
+	char name[OS_THREAD_NAME_SIZE];
+	errno = KEPT;
+	os_thread_name_get(name, sizeof(name));
+	check(strlen(name) < sizeof(name));
+	(void)os_thread_has_users();
+	(void)pages_has_thp();
+	check(nstime_monotonic_syscall_ns() > 0);
+	(void)room_limit();
+	(void)room_machine();
+	pages_set_name(&fault, 4096, "name");
+	check(errno == KEPT);
+}
+
 static void
 work_all(void) {
 	work_memory(0);
@@ -650,12 +703,13 @@ work_all(void) {
 	work_stream();
 	work_signal();
 	work_copy();
+	work_asks();
 }
 
 /* The whole at the end. */
 static void (*const parts[])(void) = {work_plain, work_arena, work_hooks, work_control, work_life,
     work_profile, work_directory, work_background, work_pipe, work_stream, work_signal, work_copy,
-    work_trigger, work_all};
+    work_asks, work_trigger, work_all};
 
 /* ------------------------------------------------------------------ what may be lost */
 
@@ -802,6 +856,9 @@ child_boot(void) {
 	const char *path = "boot.heap";
 	bool is_unbooted = base_b0() == NULL;
 	background_thread_stats_t threads;
+	errno = KEPT;
+	ctl_epoch(); /* boots, unless that is done */
+	check(errno == KEPT);
 	work_memory(0);
 	int err = ctl_write("prof.dump", path);
 	check(is_errno_or_done(err) && is_whole_or_absent(path));

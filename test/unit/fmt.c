@@ -268,6 +268,36 @@ test_words(void) {
 	is_int(fmt_find_word(words + 3, "one", 3), -1, "no words");
 }
 
+/* The bytes of the character of which these are the first, by what it means; 0: of none. */
+static size_t
+utf8_len(const unsigned char *b) {
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t len = b[0] >= 0xf8 || b[0] < 0xc0 ? 0 : b[0] >= 0xf0 ? 4 : b[0] >= 0xe0 ? 3 : 2;
+	uint32_t c = len == 0 ? 0 : b[0] & (0x7f >> len);
+	for (size_t i = 1; i < len; i++) {
+		if (b[i] >> 6 != 2) {
+			return 0;
+		}
+		c = c << 6 | (b[i] & 0x3f);
+	}
+	return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : len;
+}
+
+/* Each first and second byte, with tails at and beyond their bounds. */
+static void
+test_utf8(void) {
+	static const unsigned char tails[] = {0x00, 0x7f, 0x80, 0xbf, 0xc0, 0xff};
+	unsigned bad = 0;
+	for (unsigned i = 0; i < 256 * 256; i++) {
+		for (unsigned k = 0; k < 36; k++) {
+			unsigned char b[5] = {(unsigned char)(i >> 8), (unsigned char)i, tails[k / 6],
+			    tails[k % 6]};
+			bad += wrong_if(fmt_utf8_len((const char *)b) != utf8_len(b));
+		}
+	}
+	is_uint(bad, 0, "bytes that are a character of UTF-8, and how many");
+}
+
 int
 main(void) {
 	test_random_formats();
@@ -279,5 +309,6 @@ main(void) {
 	test_digits();
 	test_units();
 	test_words();
+	test_utf8();
 	return done_testing();
 }

@@ -183,6 +183,7 @@ test_refusals(void) {
 	size_t used = zu(&room_space.used);
 	e = pac_alloc_guarded(pac, 2 * PAGE, PAGE, false);
 	char *before = e->addr - PAGE, *behind = edata_end(e);
+	size_t all = zu(&room_mapped) - zu(&pac->mapped);
 	ok(!can_touch(before) && !can_touch(behind), "guards");
 	size_t space = zu(&room_space.mapped);
 	sys.fail_prot = PROT_READ | PROT_WRITE;
@@ -190,6 +191,7 @@ test_refusals(void) {
 	is_uint(sys.unmapped, 2 * PAGE, "what cannot be opened is unmapped");
 	is_uint(pac_ndirty(pac), 2, "the rest comes back");
 	is_uint(zu(&pac->mapped), 2 * PAGE, "and is what is mapped");
+	is_uint(zu(&room_mapped) - zu(&pac->mapped), all, "in the sum of all too");
 	is_uint(space - zu(&room_space.mapped), 2 * PAGE, "so much less address space is mapped");
 	is_uint(zu(&pac->nactive), 0, "no page is in use");
 	is_uint(zu(&room_space.used), used, "nor counts against the bound of address space");

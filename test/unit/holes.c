@@ -8,6 +8,7 @@
 #include "arena/holes.h"
 #include "os/gate.h"
 #include "os/nstime.h"
+#include "os/sys.h"
 
 #define MS NSTIME_PER_MSEC
 #define N 40000u
@@ -100,6 +101,113 @@ test_ways(void) {
 	is_uint(holes_tick(other, now), UINT64_MAX, "a small arena is left alone");
 }
 
+/* The system gives pages back; meanwhile all that is left comes back to the slabs. */
+static struct os_hooks_s hooks;
+static bool has_returned;
+
+static void
+return_kept(void) {
+	bool is_first = !has_returned;
+	has_returned = true; /* these calls may give pages back too */
+	for (unsigned i = 0; i < N && is_first; i += KEPT) {
+		arena_dalloc(objects[i], emap_elem(objects[i]));
+	}
+}
+
+/* How often it was asked to give back, and how many pages; it may refuse. */
+static unsigned n_asked;
+static size_t npages_asked;
+static bool refuses;
+
+static int
+count_madvise(void *addr, size_t size, int advice) {
+	if (advice == MADV_DONTNEED) {
+		n_asked++;
+		npages_asked += size >> LG_PAGE;
+	}
+	if (advice == MADV_DONTNEED && refuses) {
+		errno = EINVAL;
+		return -1;
+	}
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+/* Each run of pages is a call that is counted; and an arena that is refused asks no more. */
+static void
+test_calls(void) {
+	unsigned ind = 0;
+	is_int(arenas_create(&ind, NULL), 0, "an arena");
+	arena_t *a = arenas_get(ind);
+	pac_decay_t *d = &a->pac.decay_dirty;
+	make(a, objects, N);
+	for (unsigned i = 0; i < N; i++) {
+		if (i % KEPT != 0) {
+			arena_dalloc(objects[i], emap_elem(objects[i]));
+		}
+	}
+	pac_purge(&a->pac, now, true);
+	uint64_t calls = atomic_load_u64(&d->nmadvise, MO_RELAXED);
+	uint64_t purged = atomic_load_u64(&d->purged, MO_RELAXED);
+	hooks = os_hooks_real;
+	hooks.madvise = count_madvise;
+	os_hooks = &hooks;
+	refuses = true;
+	n_asked = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		holes_make_all(a);
+	}
+	unsigned n_refused = n_asked;
+	refuses = false;
+	holes_make_all(a);
+	ok(n_refused >= 8, "%u refusals", n_refused);
+	is_uint(n_asked, n_refused, "then the system is not asked again");
+	is_uint(holes_npages(a), 0, "nothing has gone");
+	is_uint(atomic_load_u64(&d->nmadvise, MO_RELAXED), calls, "nor is counted");
+	atomic_store_u32(&a->holes.nrefused, 0, MO_RELAXED);
+	n_asked = 0;
+	npages_asked = 0;
+	holes_make_all(a);
+	os_hooks = &os_hooks_real;
+	ok(n_asked > 0 && npages_asked == holes_npages(a), "%zu pages go", npages_asked);
+	is_uint(atomic_load_u64(&d->nmadvise, MO_RELAXED), calls + n_asked, "each call is counted");
+	is_uint(atomic_load_u64(&d->purged, MO_RELAXED), purged + npages_asked, "and each page");
+	for (unsigned i = 0; i < N; i += KEPT) {
+		arena_dalloc(objects[i], emap_elem(objects[i]));
+	}
+}
+
+static int
+return_at_madvise(void *addr, size_t size, int advice) {
+	return_kept();
+	return os_hooks_real.madvise(addr, size, advice);
+}
+
+/* A slab of which pages are out as its last objects come back is deleted with the pages. */
+static void
+test_emptied_meanwhile(void) {
+	for (unsigned is_meanwhile = 0; is_meanwhile < 2; is_meanwhile++) {
+		unsigned ind = 0;
+		is_int(arenas_create(&ind, NULL), 0, "an arena");
+		arena_t *a = arenas_get(ind);
+		make(a, objects, N);
+		for (unsigned i = 0; i < N; i++) {
+			if (i % KEPT != 0) {
+				arena_dalloc(objects[i], emap_elem(objects[i]));
+			}
+		}
+		has_returned = false;
+		hooks = os_hooks_real;
+		hooks.madvise = is_meanwhile ? return_at_madvise : os_hooks_real.madvise;
+		os_hooks = &hooks;
+		holes_make_all(a);
+		os_hooks = &os_hooks_real;
+		ok(has_returned == (is_meanwhile != 0), "as pages are given back: %u", is_meanwhile);
+		return_kept();
+		arena_trim(a, true);
+		is_uint(pac_nactive(&a->pac), 0, "no slab is left");
+	}
+}
+
 static void
 body(void) {
 	unsigned ind, ind2 = 0;
@@ -121,6 +229,8 @@ body(void) {
 	nwakes = 0;
 	test_pass();
 	test_ways();
+	test_calls();
+	test_emptied_meanwhile();
 	gate_exit(tls_get());
 	pac_wake_hook = NULL;
 }

@@ -370,11 +370,13 @@ test_purge(void) {
 	hpa_tick(h, now + 58 * MSEC, 100000, false);
 	is_uint(sys.purged, 2 * half, "which then has passed");
 	is_uint(atomic_load_u64(&h->npurge_passes, MO_RELAXED), 2, "two passes in all");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 2, "each of one slab");
 	hpa_dalloc(h, slabs[1] + PAGE, PAGE);
 	hpa_tick(h, now + 5000 * MSEC, 100000, false);
 	is_uint(sys.purged, 2 * half, "few dirty pages may stay");
 	hpa_purge(h, true);
 	is_uint(sys.purged, 2 * half + 1, "unless all are to go");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 3, "which is one more slab");
 	opt_hpa_min_purge_delay_ms = 0;
 	opt_hpa_min_purge_interval_ms = 5000;
 }
@@ -401,6 +403,9 @@ test_huge(void) {
 	hpa_tick(h, now + 70000 * MSEC, -1, true);
 	ok(sys.huge == 2 + HRULE_GROWN && sys.collapse == HRULE_GROWN,
 	    "afterwards all become huge, at once if that is allowed");
+	is_uint(atomic_load_u64(&h->nhugifies, MO_RELAXED), 1 + HRULE_GROWN, "and are counted");
+	is_uint(atomic_load_u64(&h->nhugify_failures, MO_RELAXED), 1, "none more is refused");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 0, "none was purged");
 	hpa_dalloc(h, slabs[0], HSLAB_SIZE / 2);
 	hpa_purge(h, true);
 	ok(sys.nohuge == 1 && atomic_load_u64(&h->ndehugifies, MO_RELAXED) == 1,
@@ -409,6 +414,8 @@ test_huge(void) {
 	hpa_dalloc(h, slabs[0] + HSLAB_SIZE / 2, HSLAB_SIZE / 2);
 	hpa_purge(h, false);
 	ok(sys.put == 2 && sys.marked == 2, "the source hears of marks");
+	is_uint(atomic_load_u64(&h->npurges, MO_RELAXED), 3,
+	    "one purged in part and two that are given back");
 }
 
 /* The system takes the advice but has no huge page free: it may still fill the slab later. */
@@ -689,6 +696,8 @@ child_asked(void) {
 static int
 child_relieved(void) {
 	pac_t *pac = cache_on(enabled);
+	size_t others = atomic_load_zu(&room_mapped, MO_RELAXED)
+	    - atomic_load_zu(&pac->mapped, MO_RELAXED);
 	opt_retain = false;
 	pac_dalloc(pac, pac_alloc_dense(pac, PAGE));
 	ok(pac_hpa_sec_bytes(pac) > 0, "nothing but small extents, cached");
@@ -698,8 +707,10 @@ child_relieved(void) {
 		pac_dalloc(pac, pieces[i]);
 	}
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), HSLAB_SIZE, "nothing but an empty slab");
+	is_uint(atomic_load_zu(&room_mapped, MO_RELAXED), others + HSLAB_SIZE, "in the sum of all too");
 	is_uint(pac_relieve(pac, 1, NULL), HSLAB_SIZE, "it is given back, and counted");
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), 0, "nothing is left");
+	is_uint(atomic_load_zu(&room_mapped, MO_RELAXED), others, "nor in the sum");
 	opt_retain = true;
 	take_slab(pac);
 	for (unsigned i = 0; i < SLAB_PIECES; i++) {

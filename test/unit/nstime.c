@@ -1,12 +1,41 @@
 /* Clocks, the replaceable clock, and the calendar of time stamps. */
 #include "test.h"
 
+#include <sys/syscall.h>
+
 #include "os/nstime.h"
 
 static uint64_t
 fake_clock(void) {
 	return 12345;
 }
+
+#ifdef __LP64__
+static bool is_refused; /* all clocks are */
+
+int
+clock_gettime(clockid_t id, struct timespec *ts) {
+	if (is_refused) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_clock_gettime, id, ts);
+}
+
+static void
+test_refused(void) {
+	is_refused = true;
+	errno = 5;
+	uint64_t a = nstime_monotonic_ns(), b = nstime_monotonic_coarse_ns(), c = nstime_realtime_ns();
+	is_int(errno, 5, "a system that refuses its clocks: errno is kept");
+	is_refused = false;
+	ok(a == 0 && b == 0 && c == 0, "they stand at 0");
+}
+#else
+static void
+test_refused(void) {
+}
+#endif
 
 static void
 test_clocks(void) {
@@ -78,6 +107,7 @@ test_stamps(void) {
 int
 main(void) {
 	test_clocks();
+	test_refused();
 	test_stamps();
 	return done_testing();
 }

@@ -942,8 +942,14 @@ test_relieve(void) {
 	is_uint(sys.unmapped, PAC_GRAIN, "no more goes");
 	is_uint(pac_relieve(pac, kept, NULL), kept, "kept address space goes");
 	ok(nretained() == 0 && ndirty() * PAGE == 19 * PAC_GRAIN, "first");
+	pac_decay_t *d = &pac->decay_dirty;
+	uint64_t npurge = atomic_load_u64(&d->npurge, MO_RELAXED);
+	uint64_t purged = atomic_load_u64(&d->purged, MO_RELAXED);
 	is_uint(pac_relieve(pac, 8 * PAC_GRAIN, NULL), 8 * PAC_GRAIN, "then dirty pages");
 	is_uint(ndirty() * PAGE, 11 * PAC_GRAIN, "as many as are wanted");
+	is_uint(atomic_load_u64(&d->npurge, MO_RELAXED) - npurge, 1, "which is one purge");
+	is_uint((atomic_load_u64(&d->purged, MO_RELAXED) - purged) * PAGE, 8 * PAC_GRAIN,
+	    "of so many pages");
 	ok(ecache_take_at(&pac->src, &pac->dirty, e[0]->addr, 2 * PAC_GRAIN) != NULL,
 	    "of the largest: a small one is whole");
 	sys.fail_munmap = true;
@@ -1054,6 +1060,69 @@ test_purge_oldest(void) {
 	is_uint(ndirty(), 0, "all go");
 }
 
+/* A thread in a pass over dirty pages, with the mutex or without, until it is told to end it. */
+static struct {
+	bool with_mutex;
+	sem_t is_begun, is_over;
+	bool has_waited; /* nobody told */
+} passing;
+
+static void *
+be_in_pass(void *arg) {
+	pac_decay_t *d = &pac->decay_dirty;
+	struct timespec until;
+	if (passing.with_mutex) {
+		pac_pass_lock(d, true);
+	} else {
+		pac_pass_begin(d, true);
+	}
+	sem_post(&passing.is_begun);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 100;
+	passing.has_waited = sem_timedwait(&passing.is_over, &until) != 0;
+	if (passing.with_mutex) {
+		pac_pass_unlock(d);
+	} else {
+		pac_pass_end(d);
+	}
+	return arg;
+}
+
+/* Work that is not asked for by a user does not wait for a thread that does the same. */
+static void
+test_passed_over(void) {
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_t t;
+		bool was_busy = false;
+		start(1000, 0);
+		make_dirty(8);
+		pac_hot_flush(pac);
+		clock_ns += 10 * NSTIME_PER_MSEC;
+		pac_tick(pac, clock_ns);
+		size_t dirty = ndirty();
+		is_uint(dirty, 8, "pages that will be due");
+		passing.with_mutex = i == 0;
+		sem_init(&passing.is_begun, 0, 0);
+		sem_init(&passing.is_over, 0, 0);
+		pthread_create(&t, NULL, be_in_pass, NULL);
+		sem_wait(&passing.is_begun);
+		clock_ns += 5000 * NSTIME_PER_MSEC;
+		is_uint(pac_serve(pac, clock_ns), NSTIME_PER_SEC / 10,
+		    "a background thread comes again soon");
+		pac_tick(pac, clock_ns);
+		is_uint(ndirty(), dirty, "a heartbeat purges nothing");
+		pac_purge_oldest(pac, 0);
+		is_uint(ndirty(), dirty, "nor does one with too many pages");
+		is_uint(pac_relieve(pac, PAGE, &was_busy), 0, "nothing goes back for another arena");
+		ok(was_busy, "which hears why");
+		sem_post(&passing.is_over);
+		pthread_join(t, NULL);
+		ok(!passing.has_waited, "none of them has waited, %s mutex", i == 0 ? "with a" : "without");
+		pac_tick(pac, clock_ns);
+		is_uint(ndirty(), 0, "then all is done");
+	}
+}
+
 static void
 body(void) {
 	opt_populate = false; /* pages are counted here one by one; test/unit/ahead.c has runs */
@@ -1064,6 +1133,7 @@ body(void) {
 	os_hooks = &hooks;
 	nstime_now_hook = read_clock;
 	test_curve();
+	test_passed_over();
 	test_serve();
 	test_serve_at_once();
 	test_serve_slabs();

@@ -15,6 +15,7 @@ static int madvise_errno = ENOMEM;
 static bool munmap_fails_for_ever;
 /* Pages mapped and not yet unmapped, as the hooks saw it. */
 static long balance;
+static unsigned n_mmaps;
 
 static bool
 is_due(int *at) {
@@ -25,6 +26,7 @@ static bool unmaps_when_it_fails; /* as a kernel without memory for its records 
 
 static void *
 counted_mmap(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	n_mmaps++;
 	if (is_due(&mmap_fails_at)) {
 		if (unmaps_when_it_fails && (flags & MAP_FIXED) != 0) {
 			os_hooks_real.munmap(addr, size);
@@ -143,6 +145,37 @@ test_map_failures(void) {
 	ok(n_failed > 0, "failures come back as NULL");
 	is_uint(n_wrong, 0, "and leave nothing behind");
 	is_int(errno, 3, "errno is kept");
+	os_hooks = &os_hooks_real;
+}
+
+/* Whether a mapping that would have to be cut is tried while n ranges wait; then none waits. */
+static bool
+is_tried_beside(unsigned n) {
+	bool commit = true;
+	munmap_fails_for_ever = true;
+	for (unsigned i = 0; i < n; i++) {
+		pages_unmap_in_time(os_hooks->mmap(NULL, os_page_size, PROT_READ,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), os_page_size);
+	}
+	n_mmaps = 0;
+	void *q = pages_map(NULL, PAGE, 64 * HUGEPAGE, &commit);
+	bool is_tried = n_mmaps > 0;
+	munmap_fails_for_ever = false;
+	if (q != NULL) {
+		pages_unmap(q, PAGE); /* by luck it was aligned as it came */
+	}
+	ok(pages_left() == 0 && balance == 0, "%u ranges that waited, all were given back", n);
+	return is_tried;
+}
+
+/* What has waited before does not count. */
+static void
+test_left_many(void) {
+	use_hooks();
+	for (unsigned round = 0; round < 3; round++) {
+		ok(is_tried_beside(127), "beside 127 ranges an aligned mapping is tried");
+		ok(!is_tried_beside(128), "beside 128 it is not");
+	}
 	os_hooks = &os_hooks_real;
 }
 
@@ -470,6 +503,7 @@ main(void) {
 	test_map_failures();
 	test_purge_unknown();
 	test_left();
+	test_left_many();
 	test_purge();
 	test_advice();
 	test_name();

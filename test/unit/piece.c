@@ -251,7 +251,7 @@ test_give_back(void) {
 	grow(64 * MIB);
 	pac_tick(pac, now);
 	const char *part = nth_piece(3), *whole = nth_piece(5), *few = nth_piece(7);
-	size_t before = nbroken(), has_rest = piece_npages(&pac->piece) > 0;
+	size_t before = nbroken(), has_rest = piece_npages(&pac->piece) > 0, all = npieces();
 	free_in_piece(part, MIB / 2, 3 * MIB / 2);
 	free_in_piece(whole, 0, 2 * MIB);
 	pac_hot_flush(pac);
@@ -262,6 +262,7 @@ test_give_back(void) {
 	}
 	ok(!emap_is_huge(whole), "after 8 s the whole piece is given back");
 	is_uint(nbroken() - before, 0, "and none is broken");
+	is_uint(npieces(), all - 1, "one is there no more");
 	ok(emap_is_huge(part) && pac_ndirty(pac) >= MIB >> LG_PAGE, "the part waits");
 	for (unsigned i = 0; i < 60; i++) {
 		now += 50 * MSEC;
@@ -270,6 +271,7 @@ test_give_back(void) {
 	ok(!emap_is_huge(part), "after the decay time it is given back");
 	is_uint(nbroken() - before, 1 + has_rest, "which breaks its piece; and so is a rest that "
 	    "nobody used");
+	is_uint(npieces(), all - 2 - has_rest, "as many are there less");
 	ok(emap_is_huge(few), "a single page is not worth a piece");
 	ok(pac_ndirty(pac) << LG_PAGE <= max_zu(use() >> PIECE_LG_KEPT, PAGE),
 	    "little stays: %zu pages", pac_ndirty(pac));
@@ -479,6 +481,7 @@ test_slow(void) {
 	ok(sys.huge > 10, "slow first touches, but small pages are slow too: pieces go on");
 	ok(after.nslow - before.nslow == sys.huge && after.npauses == before.npauses,
 	    "they are counted");
+	is_uint(after.npieces - before.npieces, sys.huge, "as are all pieces");
 	start(10000);
 	sys.slow_ns = PIECE_SLOW_NS + 1;
 	sys.small_ns = 1000;
@@ -500,10 +503,14 @@ test_slow(void) {
 
 static void
 test_no_memory(void) {
+	thp_stats_t before, after;
+	thp_stats_read(&before);
 	start(10000);
 	sys.fail_with = ENOMEM;
 	grow(4 * MIN);
 	is_uint(sys.huge, 1, "a refusal for want of memory is one call");
+	thp_stats_read(&after);
+	ok(after.npauses == before.npauses + 1 && after.npieces == before.npieces, "and a pause");
 	now += 61 * SEC;
 	sys.fail_with = 0;
 	grow(5 * MIN);

@@ -53,6 +53,17 @@ mapped_by_arenas(void) {
 	return bytes;
 }
 
+/* Without what is retained; the counters of caches and the sum of all must agree. */
+static size_t
+mapped_in_caches(void) {
+	size_t bytes = 0;
+	for (unsigned i = 0; i < arenas_narenas_total(); i++) {
+		const arena_t *a = arenas_get(i);
+		bytes += a == NULL ? 0 : atomic_load_zu(&a->pac.mapped, MO_RELAXED);
+	}
+	return bytes;
+}
+
 /* Sizes of all kinds; those above 1 MiB are few. */
 static size_t
 some_size(uint64_t *seed) {
@@ -97,6 +108,8 @@ test_bound(void) {
 	    "the bytes in use are counted");
 	is_uint(atomic_load_zu(&room_space.mapped, MO_RELAXED), mapped_by_arenas(),
 	    "and those that are mapped");
+	is_uint(atomic_load_zu(&room_mapped, MO_RELAXED), mapped_in_caches(),
+	    "those without what is retained too");
 	size_t n = atomic_load_zu(&n_sheds, MO_RELAXED);
 	ok(n > 0 && n < N_THREADS * 12 * N_HELD / 100, "%zu releases unmap", n);
 }

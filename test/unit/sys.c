@@ -1,6 +1,7 @@
 /* Files, environment, readable memory, maps and modules; interrupted and failing calls. */
 #include "test.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -99,6 +100,8 @@ is_content(const char *path, const char *want, const char *what) {
 static void
 test_files(void) {
 	errno = 9;
+	is_uint(sys_auxval(0x7fffffff), 0, "the kernel has told no such thing");
+	is_int(errno, 9, "and errno is kept");
 	is_int(sys_open("/nonexistent/x", O_RDONLY, 0), -ENOENT, "open: the error");
 	char text[4] = "old";
 	uint64_t number;
@@ -333,10 +336,26 @@ struct module_seen {
 	char path[4096];
 };
 
+/* The loader's list, and behind it an object of which nothing is loaded. */
+static bool has_empty;
+static struct dl_phdr_info empty = {.dlpi_name = "empty"};
+
+/* AddressSanitizer calls this before it is ready. */
+NO_SANITIZE_ADDRESS int
+dl_iterate_phdr(int (*cb)(struct dl_phdr_info *, size_t, void *), void *ctx) {
+	static int (*list)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
+	if (list == NULL) {
+		*(void **)&list = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+	}
+	int ret = list(cb, ctx);
+	return ret == 0 && has_empty ? cb(&empty, sizeof(empty), ctx) : ret;
+}
+
 static int
 on_module(void *ctx, const struct sys_module_s *m) {
 	struct module_seen *s = ctx;
 	s->n++;
+	errno = 22;
 	uintptr_t here = (uintptr_t)on_module;
 	if (here >= m->start && here < m->end) {
 		s->has_us = m->path != NULL && m->bias <= m->start;
@@ -352,10 +371,52 @@ test_maps_and_modules(void) {
 	is_int(sys_maps_copy(buf, sizeof(buf), on_maps, &s), 0, "maps");
 	ok(s.len > 100 && s.has_stack, "the stack is in them");
 	is_int(sys_maps_copy(buf, sizeof(buf), stop_maps, NULL), 77, "the reader can stop");
-	struct module_seen m = {0, false, ""};
+	struct module_seen m = {0, false, ""}, again = m;
+	errno = 9;
 	is_int(sys_modules(on_module, &m, "/the/program"), 0, "modules");
+	is_int(errno, 9, "errno is kept, whatever the reader does");
 	ok(m.n >= 1 && m.has_us, "this program is one of %u", m.n);
 	is_str(m.path, "/the/program", "its path is the one that was given");
+	has_empty = true;
+	is_int(sys_modules(on_module, &again, "/the/program"), 0, "an object without a segment");
+	is_uint(again.n, m.n, "is not shown");
+	has_empty = false;
+}
+
+/* The path of the loader of this program; NULL: it has none. */
+static const char *
+own_loader(void) {
+	const ElfW(Phdr) *ph = (const void *)sys_auxval(AT_PHDR);
+	uintptr_t bias = 0;
+	for (size_t i = 0; i < sys_auxval(AT_PHNUM); i++) {
+		bias = ph[i].p_type == PT_PHDR ? (uintptr_t)ph - ph[i].p_vaddr : bias;
+		if (ph[i].p_type == PT_INTERP) {
+			return (const char *)(bias + ph[i].p_vaddr);
+		}
+	}
+	return NULL;
+}
+
+static int
+child_loaded(void) {
+	return sys_is_run_by_loader() ? 7 : 8;
+}
+
+static void
+test_loader(void) {
+	static struct test_result r;
+	char self[4096] = "";
+	const char *loader = own_loader();
+	const char *argv[] = {loader, self, "--child=loaded", NULL};
+	ok(!sys_program_has_note("nobody", 1), "a note that no program has");
+	if (loader == NULL || getenv("TEST_EMULATOR") != NULL
+	    || readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0) {
+		skip(2, "not started as usual");
+		return;
+	}
+	ok(!sys_is_run_by_loader(), "the system has started this program");
+	run_program(&r, argv, NULL);
+	child_exits(&r, 7, "the loader, as a program of its own, has started this one");
 }
 
 static int
@@ -628,7 +689,9 @@ test_image(void) {
 }
 
 int
-main(void) {
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"loaded", child_loaded}, {NULL, NULL}};
+	test_children(argc, argv, children);
 	pages_boot_size();
 	if (mkdtemp(dir) == NULL) {
 		bail_out("mkdtemp");
@@ -644,6 +707,7 @@ main(void) {
 	test_readable_filtered();
 	test_copy();
 	test_maps_and_modules();
+	test_loader();
 	test_image();
 	test_modules_after_fork();
 	test_modules_amid_loading();

@@ -11,6 +11,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "meta/freepool.h"
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "thread/quarantine.h"
@@ -1112,6 +1113,116 @@ test_handlers(void) {
 	    n_handled);
 }
 
+/* A counter of a class in all arenas. */
+static uint64_t
+class_stat(const char *stat, size_t size) {
+	char name[64];
+	ctl_epoch();
+	return ctl_u64(ctl_name(name, "stats.arenas.4096.bins.%u.%s", sz_s2i(size), stat));
+}
+
+/* Of a small class too each fill and each flush is counted once, whatever it fetches or returns. */
+static void
+test_small_counts(void) {
+	const size_t size = 320;
+	unsigned tc;
+	size_t len = sizeof(tc);
+	void *p[3];
+	mallctl("tcache.create", &tc, &len, NULL, 0);
+	int flags = (int)MALLOCX_TCACHE(tc);
+	uint64_t fills = class_stat("nfills", size), flushes = class_stat("nflushes", size);
+	uint64_t requests = class_stat("nrequests", size);
+	for (unsigned i = 0; i < 3; i++) {
+		p[i] = mallocx(size - CANARY_BYTES, flags);
+	}
+	is_uint(class_stat("nfills", size), fills + 1, "an empty cache is filled once for three");
+	is_uint(class_stat("nflushes", size), flushes, "and not flushed");
+	for (unsigned i = 0; i < 3; i++) {
+		dallocx(p[i], flags);
+	}
+	mallctl("tcache.flush", NULL, NULL, &tc, sizeof(tc));
+	is_uint(class_stat("nfills", size), fills + 1, "nor filled as it is flushed");
+	is_uint(class_stat("nflushes", size), flushes + 1, "which is one flush");
+	is_uint(class_stat("nrequests", size), requests + 3, "of three requests");
+	mallctl("tcache.destroy", NULL, NULL, &tc, sizeof(tc));
+}
+
+/* A request that was refused after it was counted, and one that is served after all. */
+static void
+test_uncount(void) {
+	tsd_t *tsd = tsd_enter();
+	tcache_t *tc = tsd->tcache;
+	unsigned slot = sz_s2i(320) + 1;
+	size_t size = sz_i2s(slot - 1);
+	cache_bin_t *b = &tc->bins[slot], was = *b;
+	tcache_cold_t *c = &tc->cold[slot], cold = *c;
+	uint64_t popped = tsd->popped;
+	c->window = 10;
+	c->nrequests = 1;
+	b->countdown = 8;
+	tcache_uncount(tsd, tc, slot);
+	ok(b->countdown == 9 && c->nrequests == 1 && tsd->popped == popped, "the countdown has it");
+	tcache_uncount(tsd, tc, slot);
+	ok(b->countdown == 10 && c->nrequests == 1, "and one more");
+	tcache_uncount(tsd, tc, slot);
+	ok(b->countdown == 10 && c->nrequests == 0 && tsd->popped == popped - size, "then the sum");
+	tcache_recount(tsd, tc, slot);
+	ok(c->nrequests == 1 && tsd->popped == popped && b->countdown == 10, "counted again");
+	c->nrequests = 0;
+	tcache_uncount(tsd, tc, slot);
+	is_uint(c->nrequests, 0, "a sum that was told already stays");
+	b->countdown = 5;
+	tcache_uncount_fast(tc, size);
+	is_int((int)b->countdown, 5, "a countdown that goes on stays");
+	b->countdown = 0;
+	tcache_uncount_fast(tc, 0);
+	tcache_uncount_fast(tc, SC_LARGE_MAXCLASS);
+	is_int((int)b->countdown, 0, "so it does for other sizes, or none");
+	tcache_uncount_fast(tc, size);
+	is_int((int)b->countdown, 1, "one that has ended ends again with the next request");
+	tsd->popped = popped;
+	*b = was;
+	*c = cold;
+	tsd_leave();
+}
+
+/* Grows the stacks of a cache, and its own memory, as far as they go. */
+static void
+fill_stacks(int flags) {
+	static void *p[600];
+	for (size_t size = 16; size <= 40000; size = size * 5 / 3) {
+		for (unsigned round = 0; round < 3; round++) {
+			for (unsigned i = 0; i < 600; i++)
+				p[i] = mallocx(size, flags);
+			for (unsigned i = 0; i < 600; i++)
+				dallocx(p[i], flags);
+		}
+	}
+}
+
+/* What a cache has for itself is given back when it ends, whatever it has grown to. */
+static void
+test_memory(void) {
+	size_t in_use = 0;
+	bool on = true, off = false;
+	for (unsigned round = 0; round < 8; round++) {
+		unsigned id = 0;
+		size_t len = sizeof(id);
+		mallctl("tcache.create", &id, &len, NULL, 0);
+		fill_stacks((int)MALLOCX_TCACHE(id));
+		ctl_write("tcache.destroy", id);
+		ctl_write("thread.tcache.enabled", off);
+		ctl_write("thread.tcache.enabled", on);
+		fill_stacks(0);
+		ctl_write("thread.tcache.enabled", off);
+		ctl_void("arena.0.purge");
+		in_use = round == 3 ? meta_in_use() : in_use;
+		if (round == 7)
+			is_uint(meta_in_use(), in_use, "caches that have ended leave nothing");
+		ctl_write("thread.tcache.enabled", on);
+	}
+}
+
 int
 main(int argc, char **argv) {
 	test_children(argc, argv, children);
@@ -1131,5 +1242,8 @@ main(int argc, char **argv) {
 	test_foreign_frees();
 	test_options();
 	test_handlers();
+	test_small_counts();
+	test_uncount();
+	test_memory();
 	return done_testing();
 }

@@ -4,6 +4,7 @@
 #include <grp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 /* musl-gcc finds no headers of the kernel. */
@@ -39,6 +40,7 @@ fail_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void 
 	(void)attr;
 	(void)fn;
 	(void)arg;
+	errno = ENOMEM; /* of a call that it makes itself */
 	return EAGAIN;
 }
 
@@ -64,7 +66,9 @@ test_create(void) {
 	struct os_hooks_s hooks = os_hooks_real;
 	hooks.pthread_create = fail_create;
 	os_hooks = &hooks;
+	errno = 9;
 	is_int(os_thread_create(&t, "abc", look, &s), EAGAIN, "failure is reported");
+	is_int(errno, 9, "and errno kept");
 	os_hooks = &os_hooks_real;
 	pthread_sigmask(SIG_SETMASK, NULL, &after);
 	is_int(sigismember(&after, SIGTERM), sigismember(&before, SIGTERM),
@@ -172,6 +176,66 @@ test_first(void) {
 	ok(ret == &is_right, "which forks");
 }
 
+/* Answers that are no answer of the C library's functions, and errno as it was. */
+static void
+test_failures(void) {
+	atomic_u32_t word = {7};
+	int timer = 0;
+	errno = 9;
+	os_word_wait(&word, 6, UINT64_MAX);
+	is_int(errno, 9, "a word that has changed is not waited for, and errno is kept");
+	os_word_wait(&word, 7, 1);
+	is_int(errno, 9, "nor set as the time is over");
+	is_int(os_signal_later(&timer, 9999, 1), EINVAL, "there is no such signal");
+	is_int(timer, 0, "and no timer");
+	timer = 1 << 20;
+	is_int(os_signal_later(&timer, SIGUSR1, 1), EINVAL, "there is no such timer");
+	is_int(errno, 9, "errno is kept");
+}
+
+static pthread_barrier_t beside;
+
+static void *
+be_there(void *arg) {
+	pthread_barrier_wait(&beside);
+	pthread_barrier_wait(&beside);
+	return arg;
+}
+
+/* Whether this thread is the only one; one that was joined is on its way out for a moment. */
+static bool
+is_alone(void) {
+	struct stat st = {.st_nlink = 0};
+	for (unsigned i = 0; i < 10000 && lstat("/proc/self/task", &st) == 0 && st.st_nlink > 3; i++) {
+		usleep(1000);
+	}
+	return st.st_nlink == 3;
+}
+
+/* Threads of the library are none of the user's, while they run and when they have ended. */
+static void
+test_users(void) {
+	pthread_t t;
+	os_thread_t own;
+	if (!is_alone() || os_thread_is_filtered()) {
+		skip(4, "other threads, or a system that does not tell of them");
+		return;
+	}
+	ok(!os_thread_has_users(), "the first thread");
+	pthread_barrier_init(&beside, NULL, 2);
+	os_thread_create(&own, "own", be_there, NULL);
+	pthread_barrier_wait(&beside);
+	ok(!os_thread_has_users(), "a thread of the library");
+	pthread_barrier_wait(&beside);
+	os_thread_join(&own);
+	pthread_create(&t, NULL, be_there, NULL);
+	pthread_barrier_wait(&beside);
+	ok(os_thread_has_users(), "a thread of the user");
+	pthread_barrier_wait(&beside);
+	pthread_join(t, NULL);
+	ok(is_alone() && !os_thread_has_users(), "none any more");
+}
+
 static int
 child_one(void) {
 	return os_ncpus() == 1 ? 0 : 1;
@@ -259,6 +323,8 @@ main(int argc, char **argv) {
 	test_join_cancelled();
 	test_tid_stored();
 	test_first();
+	test_failures();
+	test_users();
 	test_processors();
 	test_filter();
 	return done_testing();

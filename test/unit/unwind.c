@@ -1196,6 +1196,41 @@ test_counters(void) {
 	}
 }
 
+#if CONFIG_PROF_LIBGCC && !defined(__arm__)
+#include <unwind.h>
+
+/* The system's walk, which may call functions that set errno. */
+static unsigned n_walks;
+
+_Unwind_Reason_Code
+_Unwind_Backtrace(_Unwind_Trace_Fn fn, void *ctx) {
+	static _Unwind_Reason_Code (*walk)(_Unwind_Trace_Fn, void *);
+	if (walk == NULL) {
+		*(void **)&walk = dlsym(RTLD_NEXT, "_Unwind_Backtrace");
+	}
+	_Unwind_Reason_Code code = walk != NULL ? walk(fn, ctx) : _URC_FATAL_PHASE1_ERROR;
+	n_walks++;
+	errno = 4711;
+	return code;
+}
+
+static void
+test_libgcc_errno(void) {
+	void *frames[8];
+	is_int(unwind_select("libgcc"), 0, "libgcc");
+	n_walks = 0;
+	errno = 77;
+	unwind(frames, 8);
+	is_int(errno, 77, "errno is kept");
+	ok(n_walks > 0, "whatever the walk does with it");
+	unwind_select("auto");
+}
+#else
+static void
+test_libgcc_errno(void) {
+}
+#endif
+
 static void
 test_front(void) {
 	is_int(unwind_select("nonsense"), ENOTSUP, "unknown method");
@@ -1318,6 +1353,7 @@ main(void) {
 	test_setting_at_page();
 	test_forms();
 	test_front();
+	test_libgcc_errno();
 	return done_testing();
 }
 
