@@ -14,7 +14,7 @@ my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 
 my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of such files
 
 # How the first line of a pack and of each text form of a profile but collapsed stacks begins.
-our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};
+our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|mutex|Stacks:)|jeprof_pack/\d};
 
 # ---- bytes ----
 # All bytes of a path, compressed or not; of a black box the profile in it, but of a compressed box
@@ -123,18 +123,19 @@ sub packer_of {
 	return $row && $row->[1];
 }
 
-# The text of bytes that came from $path: unpacked, once, if they are compressed; of a black box in
-# them the profile. Fails if either cannot be done.
+# The text of bytes that came from $path: unpacked, if they are compressed, twice at most; of a black
+# box in them the profile. Fails if either cannot be done.
 sub unpacked {
 	my ($path, $data) = @_;
-	my $text = without_packer($path, $data);
+	my $text = without_packer($path, $data, 1);
 	return Box::is_one($text) ? Box::of_bytes($path, $text) : $text;
 }
 
-# Bytes unpacked, or as they are if they are not compressed. Fails if the program is not installed,
-# or fails without output; if it fails after some output, that is returned, with a doubt.
+# Bytes unpacked, or as they are if they are not compressed; $again: what is unpacked may be
+# compressed once more, as a profile of pprof that gzip was told to pack. Fails if the program is not
+# installed, or fails without output; if it fails after some output, that is returned, with a doubt.
 sub without_packer {
-	my ($path, $data) = @_;
+	my ($path, $data, $again) = @_;
 	my $name = packer_of(substr $data, 0, 8) // return $data;
 	my $tool = Tool::find($name)
 	    or Talk::fail(1, "$path: compressed by $name, and $name is not installed");
@@ -142,7 +143,7 @@ sub without_packer {
 	Talk::fail(1, "$path: $name cannot read it") if !$is_whole && !length($text // '');
 	Talk::doubt("$path: its $name data are truncated or damaged; what could be read is shown")
 	    if !$is_whole;
-	return $text;
+	return $again ? without_packer($path, $text) : $text;
 }
 
 # Whether a file that begins with these bytes can be a profile: it is compressed, begins with "---",
