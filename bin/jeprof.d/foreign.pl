@@ -138,12 +138,12 @@ sub doubt_negative {
 }
 
 # ---- profile.proto ----
-# Type of a sample => index of its value among the four counts.
+# Type of a sample => index of its value among the four counts; the last two are of contention.
 my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
-	objects => 0, space => 1);
+	objects => 0, space => 1, contentions => 0, delay => 1);
 
 # The text in our form of a profile.proto, whose bytes are not compressed; undef if they are no such
-# message. Fails for a profile that is none of a heap, or damaged.
+# message. Fails for a profile that is none of a heap or of contention, or damaged.
 sub pprof {
 	my ($path, $data) = @_;
 	my $top = eval { fields($data) } or return undef;
@@ -195,7 +195,8 @@ sub pprof_text {
 	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
 	my $maps = join '', map { $_->{line} } @mapped;
-	return named(\@rows, "# jemalloc.kind=pprof\n$time", $maps, INVENTED);
+	my $kind = grep({ $_ eq 'delay' } @types) ? 'contention' : 'pprof';
+	return named(\@rows, "# jemalloc.kind=$kind\n$time", $maps, INVENTED);
 }
 
 # The mapped objects of a profile.proto that have a path, sorted by address: { start, end, line: as

@@ -211,6 +211,13 @@ is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb
 my $later = "\xa1\1" . 'x' x 8 . "\xad\1" . 'x' x 4 . field(13, 1) x 1500;
 is(rows(spew('later.pb', counted('bytes', "\3") . $later)), 'main=3/0', 'pprof: fields of fixed width, 1500 comments');
 
+# Contention, as Go writes it: the form of a heap with other types.
+my $waited = text_field(1, field(1, 1) . field(2, 2)) . text_field(1, field(1, 3) . field(2, 4))
+    . text_field(2, text_field(1, "\1") . text_field(2, "\3" . chr(0xe8) . "\7"))
+    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, 5))
+    . join '', map { text_field(6, $_) } '', 'contentions', 'count', 'delay', 'nanoseconds', 'main.hold';
+like((jeprof('top', spew('mutex.pb', $waited)))[1], qr/waited 0\.000s in 3 contentions\n.*\n.* 3  main\.hold$/m, 'pprof: contention');
+
 # ---- 200 inputs ----
 my $escape =
     "\x1b]0;x\x07\x1b[2J\x9b31m\xc2\x9b31m\xe2\x80\xae<script>alert(1)</script>'\"&`\$(touch pwned);";
