@@ -6,8 +6,9 @@
  * `prof_recent_alloc` protects the list, its entries and the writing of links to them; it is taken
  * inside the fork gate (os/gate.h). `prof_recent_dump` is taken outside the gate and held for long:
  * while the list is copied, which is done inside the gate, and while the copy is printed; a dump
- * hook, which runs under `prof_dump`, may print. Called by prof.c for samples, frees, lock statistics
- * and in a forked child, by prof_start.c at boot, by prof_dump.c, and by ctl_experimental.c.
+ * hook, which runs under `prof_dump`, may print. Called by prof.c for samples, frees, lock
+ * statistics and in a forked child, by prof_start.c at boot, by prof_dump.c, and by
+ * ctl_experimental.c.
  */
 #include "prof/file/prof_recent.h"
 
