@@ -3,7 +3,7 @@
  * has the contract. Invariant: used < buf_len if there is a buffer, so the last byte of the buffer
  * is always free for the NUL. The buffer is the caller's, and is not freed here. One shorter than 2
  * bytes could hold no text and is treated as no buffer. No lock: one thread uses a buf_writer_t at
- * a time. Called by stats.c.
+ * a time. Called by stats.c and prof_recent.c.
  */
 #include "util/buf_writer.h"
 

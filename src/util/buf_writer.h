@@ -3,8 +3,8 @@
  * is NUL terminated and with its NUL no longer than the buffer; it may end within a UTF-8
  * character. With buf_len 0 or 1 nothing is collected: a string is passed on at once as it is. A
  * buf_writer_t is used by one thread at a time and has no lock. The owner calls buf_writer_flush()
- * at the end; otherwise the rest of the text is lost. malloc_stats_print() (stats.c) uses it to
- * reduce the number of calls of the user's callback.
+ * at the end; otherwise the rest of the text is lost. malloc_stats_print() (stats.c) and
+ * prof_recent.c use it to reduce the number of calls of the user's callback.
  */
 #ifndef UTIL_BUF_WRITER_H
 #define UTIL_BUF_WRITER_H

@@ -477,9 +477,13 @@ ask_for_files(void) {
 	err_of_start = ctl_write("prof.session.start", none);
 }
 
+static size_t npieces, nbytes;
+
 static void
 asking_on_text(void *opaque, const char *text) {
 	write_nowhere(opaque, text);
+	npieces++;
+	nbytes += strlen(text);
 	ask_for_files();
 	err_of_recent = print_recent(write_nowhere);
 }
@@ -530,6 +534,7 @@ hooks_that_ask(void) {
 	is_int(err_of_dump, EBUSY, "from its callback: no dump, whose hook may wait to print it");
 	ok(err_of_stop == EBUSY && err_of_start == EALREADY, "no stop, no start");
 	is_int(err_of_recent, EBUSY, "nor the list itself");
+	ok(npieces <= 2 + nbytes / 500, "in large pieces: %zu of %zu bytes", npieces, nbytes);
 	is_int(ctl_void("prof.session.stop"), 0, "stop");
 	is_int(err_of_stop, EBUSY, "from the hook of its profile: it is being stopped");
 	is_int(err_of_start, EBUSY, "nor started");

@@ -21,6 +21,7 @@
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
 #include "util/assert.h"
+#include "util/buf_writer.h"
 #include "util/fmt.h"
 #include "util/ql.h"
 
@@ -173,6 +174,8 @@ prof_recent_free(sample_rec_t *rec, prof_cnt_t *freed) {
 
 /* ---------------------------------------------------------------- dump */
 
+enum { PIECE_BYTES = 1024 }; /* of text with its NUL, at most, in a call of the callback */
+
 /*
  * A copy of the list: an array of n entries in mapped memory. Each has pins of its own. Its rec may
  * be gone, and is only compared with NULL.
@@ -296,6 +299,8 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_step_out();
 	malloc_io_text_t text = {opaque, MALLOC_IO_TIMEOUT_MS};
+	char buf[PIECE_BYTES];
+	buf_writer_t bw;
 	emitter_t em;
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
@@ -306,8 +311,10 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	int err = recent_copy(&printed);
 	gate_exit(t);
 	if (err == 0) {
-		emitter_init(&em, emitter_json, write_cb, opaque);
+		buf_writer_init(&bw, write_cb, opaque, buf, sizeof(buf));
+		emitter_init(&em, emitter_json, buf_writer_cb, &bw);
 		emit_all(&em, &printed);
+		buf_writer_flush(&bw);
 		gate_enter(t);
 		recent_copy_free(&printed);
 		gate_exit(t);
