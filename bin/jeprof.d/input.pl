@@ -74,12 +74,20 @@ sub front_of_pipe {
 	return $front;
 }
 
-# Fails for a path where no file is, and for a directory.
+# Fails for a path where nothing is, or that cannot be followed, as into the directory of another
+# user: that is no missing file.
+sub need_path {
+	my ($path) = @_;
+	return if -e $path;
+	my $hint = $path =~ m{^[\w.-]+:\d+(?:/|\z)} ? "; if it is a server: http://$path" : '';
+	Talk::fail(1, "$path: " . ($!{ENOENT} || $!{ENOTDIR} ? "no such file$hint" : $!));
+}
+
+# Fails as need_path(), and for a directory.
 sub need_file {
 	my ($path) = @_;
-	my $hint = $path =~ m{^[\w.-]+:\d+(?:/|\z)} ? "; if it is a server: http://$path" : '';
-	Talk::fail(1, "$path: no such file$hint") unless -e $path;
-	Talk::fail(1, "$path: is a directory") if -d _;
+	need_path($path);
+	Talk::fail(1, "$path: is a directory") if -d $path;
 	return;
 }
 
