@@ -370,9 +370,8 @@ print_prof(emitter_t *em) {
 		char key[64];
 		ctl_value_t value;
 		fmt_snprintf(key, sizeof(key), "prof.%s", node->name);
-		if (read_node(key, &value)) {
-			emitter_kv(em, node->name, key, (emitter_type_t)node->type, &value);
-		}
+		read_node(key, &value);
+		emitter_kv(em, node->name, key, (emitter_type_t)node->type, &value);
 	}
 	emitter_dict_end(em);
 }

@@ -42,7 +42,7 @@ sub salvage {
 	my ($option, @files) = @_;
 	Talk::fail(2, 'salvage takes one black box or core file') if @files != 1;
 	my ($path) = @files;
-	Talk::fail(1, "$path: no such file") unless $path eq '-' || -e $path;
+	Input::need_path($path) if $path ne '-';
 	my $text = $path eq '-' ? of_bytes($path, Input::raw($path)) : of_file($path);
 	Dump::doubt_cut($path, $1) if $text =~ /^# jemalloc[.]cut=([1-9]\d*)$/m;
 	Export::put($option, 'salvage', $path, $text);

@@ -1,5 +1,5 @@
-# Contention: profiles of threads that wait for locks, as gperftools writes them: cycles waited and
-# how often, stack by stack. They become text of our heap profile format whose objects are the
+# Contention: profiles of threads that wait for locks, as gperftools and Go write them: cycles waited
+# and how often, stack by stack. They become text of our heap profile format whose objects are the
 # contentions and whose bytes are nanoseconds, both multiplied by the sampling period, so top, flame
 # and the options of output that name no verb (--text, --dot and more) read them. Verbs about memory
 # refuse them. Profiles of processor time (CpuProfile), whose objects are samples, are treated as
@@ -14,18 +14,21 @@ our @indices = qw(total_delay contentions mean_delay);
 
 # The profile as text of our own format; undef if it is no profile of contention. Fails if it has no
 # stacks; the first line that is not understood is a doubt. A stack without a count has one
-# contention.
+# contention. Of comments only the names that Go tells are taken.
 sub heap_text {
 	my ($path, $text) = @_;
-	return undef unless $text =~ /\A--- *(?:contention|(Stacks:))[^\n]*\n/gc;
+	return undef unless $text =~ /\A--- *(?:contention|mutex|(Stacks:))[^\n]*\n/gc;
 	Talk::note("$path: a contention profile of the old form: it counts signals of condition variables too") if defined $1;
-	my (%head, @rows, $wrong);
+	my (%head, @rows, $wrong, %told);
 	while ($text !~ /\G(?:--- Memory map:|MAPPED_LIBRARIES:)[^\n]*\n/gc
 		&& $text =~ /\G([^\n]*)\n?/gc && (length $1 || pos $text < length $text)) {
 		my $line = $1;
 		if (my ($cycles, $count, $stack) =
 			$line =~ /^\s*(\d{1,20})\s+(?:(\d{1,20})\s+)?@\s*((?:(?:0x)?[0-9a-fA-F]{1,16}(?:\s+|$))*+)$/) {
 			push @rows, [$cycles, $count // 1, $stack];
+			$told{stack}++;
+		} elsif ($line =~ /^#/) {
+			Foreign::take_told(\%told, $line);
 		} elsif ($line =~ m{^\s*([a-z/ ]+?)\s*=\s*(\d{1,20})\s*$}) {
 			$head{$1} = $2 + 0;
 		} elsif ($line =~ /\S/) {
@@ -35,7 +38,7 @@ sub heap_text {
 	Talk::doubt("$path: a line of the contention profile is not understood: "
 		    . Talk::piece(Talk::clean($wrong), 0, 60)) if defined $wrong;
 	Talk::fail(1, "$path: a profile of contention that holds none") unless @rows;
-	return written($path, \%head, \@rows, substr $text, pos($text) // 0);
+	return Foreign::with_told(\%told, written($path, \%head, \@rows, substr $text, pos($text) // 0));
 }
 
 # The text in our form, of what heap_text() has parsed: header values, rows [cycles, count, stack],

@@ -90,8 +90,8 @@ sub run_line { return Talk::command('run', '--', $_[0]) }
 # All findings about the program $path.
 sub program {
 	my ($path) = @_;
-	Talk::fail(1, "$path: no such file") unless -e $path;
-	return find('problem', 'program', "$path: a directory, not a program") if -d _;
+	Input::need_path($path);
+	return find('problem', 'program', "$path: a directory, not a program") if -d $path;
 	my ($what, $command) = other_file($path);
 	return find('problem', 'program', "$path: $what, not a program", $command) if defined $what;
 	return find('problem', 'program', "$path: may not be executed; is it a program?",

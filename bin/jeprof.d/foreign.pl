@@ -18,25 +18,59 @@ sub heap_text {
 my $count = qr/\d{1,20}/;
 
 # "heap profile: N: B [N: B] @ KIND/RATE", then lines "N: B [N: B] @ 0x.. 0x..". Comments before the
-# list of mapped objects are left out: Go tells names and statistics in them. All other lines stay
+# list of mapped objects are left out, but for the names that Go tells in them. All other lines stay
 # as they are: Dump knows that list, and counts what is unknown.
 sub gperftools {
 	my ($path, $text) = @_;
 	my ($head, @lines) = split /\n/, $text, -1;
 	my @out = 'heap_v2/' . rate_of($path, $head);
+	my %told;
 	while (@lines) {
 		my $line = shift @lines;
 		if ($line =~ /^\s*($count)\s*:\s*($count)\s*\[\s*($count)\s*:\s*($count)\s*\]\s*\@(.*)$/) {
 			my ($live, $frames) = ("$1: $2 [$3: $4]", $5);
 			push @out, join(' ', '@', split ' ', $frames), "  t*: $live";
+			$told{stack}++;
 		} elsif ($line =~ /^(?:MAPPED_LIBRARIES:|--- *Memory map:)/) {
 			push @out, $line, @lines;
 			last;
 		} elsif ($line !~ /^\s*#/) {
 			push @out, $line;
+		} else {
+			take_told(\%told, $line);
 		}
 	}
-	return join "\n", @out;
+	return with_told(\%told, join "\n", @out);
+}
+
+# ---- names that Go tells ----
+# Takes the name in a comment behind a stack, "# ADDRESS NAME+OFFSET FILE:LINE"; other comments are
+# none. $told: { stack: how many stacks are before it; names: address => [names, innermost first],
+# all told behind one stack, which is its number in { of } }. Recursion tells a name again.
+sub take_told {
+	my ($told, $line) = @_;
+	my ($address, $name) = $line =~ /^#\s+0x([0-9a-f]{1,15})\s+(\S.*?)\+0x[0-9a-f]+\s/ or return;
+	my $stack = $told->{stack} // 0;
+	return if ($told->{of}{$address} //= $stack) != $stack;
+	my $names = $told->{names}{$address} //= [];
+	push @$names, $name unless grep { $_ eq $name } @$names;
+	return;
+}
+
+# A text in our form behind the names that take_told() has taken, if any.
+sub with_told {
+	my ($told, $text) = @_;
+	my $names = $told->{names} // return $text;
+	return "--- symbol\n" . join('', map { symbol_lines(1 + hex, @{ $names->{$_} }) } sort keys %$names)
+	    . "---\n--- heap\n$text";
+}
+
+# The lines of a symbol part for a place with these names: callers are looked up one before, leaves
+# at it.
+sub symbol_lines {
+	my ($place, @names) = @_;
+	my $names = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g; length $text ? $text : '?' } @names;
+	return sprintf "0x%x %s\n0x%x %s\n", $place - 1, $names, $place, $names;
 }
 
 # The mean interval of the samples in bytes by the first line, as go tool pprof takes it: RATE for
@@ -79,11 +113,9 @@ sub named {
 		my @frames = map {
 			my $at = $_;
 			if (ref) {
-				my $name = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g;
-					length $text ? $text : '?' } @$_;
-				$at = $address{$name} //= do {
+				$at = $address{ join "\n", @$_ } //= do {
 					my $new = $base + 16 * (@symbols + 1);
-					push @symbols, sprintf "0x%x %s\n0x%x %s\n", $new - 1, $name, $new, $name;
+					push @symbols, symbol_lines($new, @$_);
 					$new;
 				};
 			} else {
@@ -106,12 +138,12 @@ sub doubt_negative {
 }
 
 # ---- profile.proto ----
-# Type of a sample => index of its value among the four counts.
+# Type of a sample => index of its value among the four counts; the last two are of contention.
 my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
-	objects => 0, space => 1);
+	objects => 0, space => 1, contentions => 0, delay => 1);
 
 # The text in our form of a profile.proto, whose bytes are not compressed; undef if they are no such
-# message. Fails for a profile that is none of a heap, or damaged.
+# message. Fails for a profile that is none of a heap or of contention, or damaged.
 sub pprof {
 	my ($path, $data) = @_;
 	my $top = eval { fields($data) } or return undef;
@@ -163,7 +195,8 @@ sub pprof_text {
 	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
 	my $maps = join '', map { $_->{line} } @mapped;
-	return named(\@rows, "# jemalloc.kind=pprof\n$time", $maps, INVENTED);
+	my $kind = grep({ $_ eq 'delay' } @types) ? 'contention' : 'pprof';
+	return named(\@rows, "# jemalloc.kind=$kind\n$time", $maps, INVENTED);
 }
 
 # The mapped objects of a profile.proto that have a path, sorted by address: { start, end, line: as
@@ -183,8 +216,9 @@ sub mapped {
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
-# named in @packed are numbers that may be packed. Dies if the message is damaged, has fields of
-# another wire type, or more than 1000 fields of one number above 6: then it is some other data.
+# named in @packed are numbers that may be packed. Numbers of fixed width, of which a later version
+# of the form may have some, are passed over. Dies if the message is damaged, has fields of another
+# wire type, or more than 1000 of one number that the form does not have: then it is some other data.
 sub fields {
 	my ($data, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;
@@ -200,10 +234,14 @@ sub fields {
 			my $bytes = substr $data, $at, $length;
 			$at += $length;
 			push @{ $field{$number} }, $packed{$number} ? varints($bytes) : $bytes;
+		} elsif ($wire == 1 || $wire == 5) {
+			$at += $wire == 1 ? 8 : 4;
+			die "length\n" if $at > length $data;
+			$field{$number} //= [];
 		} else {
-			die "wire type\n"; # the others are not in this form
+			die "wire type\n"; # groups
 		}
-		die "field\n" if !$number || $number > 6 && @{ $field{$number} } > 1000;
+		die "field\n" if !$number || $number > 15 && @{ $field{$number} } > 1000;
 	}
 	return \%field;
 }

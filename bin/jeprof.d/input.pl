@@ -14,7 +14,7 @@ my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 
 my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of such files
 
 # How the first line of a pack and of each text form of a profile but collapsed stacks begins.
-our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|Stacks:)|jeprof_pack/\d};
+our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|mutex|Stacks:)|jeprof_pack/\d};
 
 # ---- bytes ----
 # All bytes of a path, compressed or not; of a black box the profile in it, but of a compressed box
@@ -74,12 +74,20 @@ sub front_of_pipe {
 	return $front;
 }
 
-# Fails for a path where no file is, and for a directory.
+# Fails for a path where nothing is, or that cannot be followed, as into the directory of another
+# user: that is no missing file.
+sub need_path {
+	my ($path) = @_;
+	return if -e $path;
+	my $hint = $path =~ m{^[\w.-]+:\d+(?:/|\z)} ? "; if it is a server: http://$path" : '';
+	Talk::fail(1, "$path: " . ($!{ENOENT} || $!{ENOTDIR} ? "no such file$hint" : $!));
+}
+
+# Fails as need_path(), and for a directory.
 sub need_file {
 	my ($path) = @_;
-	my $hint = $path =~ m{^[\w.-]+:\d+(?:/|\z)} ? "; if it is a server: http://$path" : '';
-	Talk::fail(1, "$path: no such file$hint") unless -e $path;
-	Talk::fail(1, "$path: is a directory") if -d _;
+	need_path($path);
+	Talk::fail(1, "$path: is a directory") if -d $path;
 	return;
 }
 
@@ -123,18 +131,19 @@ sub packer_of {
 	return $row && $row->[1];
 }
 
-# The text of bytes that came from $path: unpacked, once, if they are compressed; of a black box in
-# them the profile. Fails if either cannot be done.
+# The text of bytes that came from $path: unpacked, if they are compressed, twice at most; of a black
+# box in them the profile. Fails if either cannot be done.
 sub unpacked {
 	my ($path, $data) = @_;
-	my $text = without_packer($path, $data);
+	my $text = without_packer($path, $data, 1);
 	return Box::is_one($text) ? Box::of_bytes($path, $text) : $text;
 }
 
-# Bytes unpacked, or as they are if they are not compressed. Fails if the program is not installed,
-# or fails without output; if it fails after some output, that is returned, with a doubt.
+# Bytes unpacked, or as they are if they are not compressed; $again: what is unpacked may be
+# compressed once more, as a profile of pprof that gzip was told to pack. Fails if the program is not
+# installed, or fails without output; if it fails after some output, that is returned, with a doubt.
 sub without_packer {
-	my ($path, $data) = @_;
+	my ($path, $data, $again) = @_;
 	my $name = packer_of(substr $data, 0, 8) // return $data;
 	my $tool = Tool::find($name)
 	    or Talk::fail(1, "$path: compressed by $name, and $name is not installed");
@@ -142,7 +151,7 @@ sub without_packer {
 	Talk::fail(1, "$path: $name cannot read it") if !$is_whole && !length($text // '');
 	Talk::doubt("$path: its $name data are truncated or damaged; what could be read is shown")
 	    if !$is_whole;
-	return $text;
+	return $again ? without_packer($path, $text) : $text;
 }
 
 # Whether a file that begins with these bytes can be a profile: it is compressed, begins with "---",

@@ -159,6 +159,7 @@ sub parse {
 	}
 	for my $word (@$arguments) { # --svg is a flag for Getopt::Long, and may have a word here
 		last if $word eq '--' || $is_ordered;
+		$word =~ s/^-([np])(?=\d+\z)/-$1=/; # -n5, as other programs take it
 		$word = '--svg_graph' if $word eq '--svg=graph';
 		Talk::fail(2, "$word: --svg is a flame graph, --svg=graph the graph (--svg PROFILE >FILE)")
 		    if $word =~ /^--svg=/;

@@ -209,7 +209,7 @@ sub threads {
 sub symbols {
 	my ($option, @files) = @_;
 	Talk::fail(2, '--symbols takes one program') if @files != 1;
-	Talk::fail(1, "$files[0]: no such file") unless -e $files[0];
+	Input::need_path($files[0]);
 	$Object::program = $files[0];
 	my $dump = bless { file => '-', meta => {}, maps => [], modules => [], threads => [],
 		stacks => [] }, 'Dump';

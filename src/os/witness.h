@@ -8,8 +8,8 @@
  * os/mutex adds, checks and removes, in debug builds only; in others the lists are empty. Others
  * assert by witness_depth_from() and witness_assert_lockless() that no lock, or none from a rank
  * on, is held: when the gate is left, before functions of the user are called (except those that
- * run under WITNESS_RANK_PROF_DUMP), before stacks are unwound, before arenas are searched for
- * memory to return. doc/INDEX.md lists the locks.
+ * run under WITNESS_RANK_PROF_DUMP and _PROF_RECENT), before stacks are unwound, before arenas are
+ * searched for memory to return. doc/INDEX.md lists the locks.
  */
 #ifndef OS_WITNESS_H
 #define OS_WITNESS_H
@@ -19,7 +19,8 @@
 typedef enum {
 	WITNESS_RANK_OMIT = 0, /* not checked and not in the list */
 	WITNESS_RANK_INIT, /* of no mutex; witness_depth_from() of it counts all that are checked */
-	WITNESS_RANK_PROF_DUMP, /* held while the user's dump hook or write callback runs */
+	WITNESS_RANK_PROF_DUMP, /* held while the user's dump hook runs */
+	WITNESS_RANK_PROF_RECENT, /* held while the user's write callback runs */
 	WITNESS_RANK_BACKGROUND_THREAD_GLOBAL,
 	WITNESS_RANK_PROF_START,
 	WITNESS_RANK_CTL,

@@ -404,6 +404,18 @@ write_nowhere(void *opaque, const char *text) {
 	*(size_t *)opaque += strlen(text);
 }
 
+/* Prints the recent list by calls of `write`; the result of mallctl. */
+static int
+print_recent(void (*write)(void *, const char *)) {
+	size_t bytes = 0;
+	struct {
+		void (*fn)(void *, const char *);
+		void *opaque;
+	} sink = {write, &bytes};
+
+	return ctl_write("experimental.prof_recent.alloc_dump", sink);
+}
+
 static unsigned asked;
 
 /* One of everything that a program can ask for, in turn. */
@@ -411,11 +423,6 @@ static void
 ask(void) {
 	bool on = true;
 	char *name = (char *)"asked.heap", *thread = (char *)"me";
-	size_t bytes = 0;
-	struct {
-		void (*fn)(void *, const char *);
-		void *opaque;
-	} sink = {write_nowhere, &bytes};
 	uint64_t v = 1u << 30;
 	size_t lg = 0;
 	int err = 0;
@@ -426,7 +433,7 @@ ask(void) {
 	case 2: err = ctl_write("thread.prof.name", thread); break;
 	case 3: ctl_epoch(); break;
 	case 4: err = ctl_write("prof.threshold.large", v); break;
-	case 5: err = ctl_write("experimental.prof_recent.alloc_dump", sink); break;
+	case 5: err = print_recent(write_nowhere); break;
 	case 6: err = ctl_write("prof.reset", lg); break;
 	case 7: err = ctl_void("prof.log_start"); break;
 	case 8: err = ctl_void("prof.log_stop"); break;
@@ -459,16 +466,33 @@ asking_on_stack(void **vec, unsigned *len, unsigned max) {
 	own_stack(vec, len, max);
 }
 
-static int err_of_dump, err_of_stop, err_of_start;
+static int err_of_dump, err_of_stop, err_of_start, err_of_recent;
 
 static void
-asking_on_dump(const char *path) {
+ask_for_files(void) {
 	char *name = (char *)"inner.heap", *none = NULL;
 
-	on_dump(path);
 	err_of_dump = ctl_write("prof.dump", name);
 	err_of_stop = ctl_void("prof.session.stop");
 	err_of_start = ctl_write("prof.session.start", none);
+}
+
+static size_t npieces, nbytes;
+
+static void
+asking_on_text(void *opaque, const char *text) {
+	write_nowhere(opaque, text);
+	npieces++;
+	nbytes += strlen(text);
+	ask_for_files();
+	err_of_recent = print_recent(write_nowhere);
+}
+
+static void
+asking_on_dump(const char *path) {
+	on_dump(path);
+	ask_for_files();
+	err_of_recent = print_recent(write_nowhere);
 	ctl_epoch();
 	unsigned ind, cache;
 	size_t len = sizeof(ind);
@@ -504,6 +528,13 @@ hooks_that_ask(void) {
 	is_int(err_of_dump, EBUSY, "from its hook: no other dump");
 	is_int(err_of_stop, EBUSY, "no stop of the session");
 	is_int(err_of_start, EALREADY, "no start");
+	is_int(err_of_recent, 0, "but the recent list");
+	err_of_dump = err_of_stop = err_of_start = 0;
+	is_int(print_recent(asking_on_text), 0, "the recent list");
+	is_int(err_of_dump, EBUSY, "from its callback: no dump, whose hook may wait to print it");
+	ok(err_of_stop == EBUSY && err_of_start == EALREADY, "no stop, no start");
+	is_int(err_of_recent, EBUSY, "nor the list itself");
+	ok(npieces <= 2 + nbytes / 500, "in large pieces: %zu of %zu bytes", npieces, nbytes);
 	is_int(ctl_void("prof.session.stop"), 0, "stop");
 	is_int(err_of_stop, EBUSY, "from the hook of its profile: it is being stopped");
 	is_int(err_of_start, EBUSY, "nor started");

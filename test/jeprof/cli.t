@@ -71,6 +71,7 @@ for my $case ([[], qr/no profile given/], [['--nonsense', $dump], qr/unknown opt
 like($out, qr/^Total: 4760676 B/, 'long options may be shortened');
 ($code, $out) = jeprof('--text', '--show_bytes', '--no-show_bytes', $dump);
 like($out, qr/MB$/m, '--no-X');
+is((jeprof('top', '-n1', $dump))[1], (jeprof('top', '-n', 1, $dump))[1], 'a number may touch its option');
 ($code, $out, $err) = jeprof('--text', '--nodecount=5', '--nodefraction=0.1', '--edgefraction=0.1',
 	'--maxdegree=3', '--scale=1', '--heapcheck',
 	'--seconds=1', '--total_delay', '--debug', '--debug-syms-by-id', $dump);

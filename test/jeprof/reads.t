@@ -43,6 +43,7 @@ is(rows(spew('mac.heap', $upstream . sprintf "%016x-%016x: %s\n", $base, $base +
 			"$dir/serve")), $want, 'mappings as macOS has them');
 is(rows(spew('crlf.heap', ($upstream . $maps) =~ s/\n/\r\n/gr)), $want,
 	'line ends of another system');
+is(rows(spew('cr.heap', ($upstream . $maps) =~ s/\n/\r/gr)), $want, 'and of an old one');
 for my $mark ('', '0X') {
 	is(rows(spew('hex.heap', ($upstream =~ s/\b0x/$mark/gr) . $maps)), $want, "addresses with '$mark' for 0x");
 }
@@ -65,6 +66,21 @@ for my $kind ('growthz', 'growth') {
 	is(rows(spew('growth.heap', $text =~ s/heap_v2\/4096/$kind/r)), 'cache=40000/4 leak=9000/3',
 		"$kind: exact");
 }
+# Go's, with debug=1: names stand in comments, and there is no list of mapped objects. An address has
+# several if calls were inlined, and is told again for each call of a recursion.
+my $go = "%s\n%s\@ 0x1201 0x1301 0x1301 0x1401\n"
+    . join('', map { "#\t0x$_\t\t/src/a.go:7\n" } '1200	main.leak+0x9b', '1300	main.(*S[...]).inner+0x1',
+	'1300	main.outer+0x1', '1300	main.(*S[...]).inner+0x1', '1300	main.outer+0x1')
+    . "\n%s@ 0x1501 0x1301\n#\t0x1500\tmain.b+0x1\t/src/a.go:8\n#\t0x1300\tmain.outer+0x1\t/src/a.go:8\n\n# runtime.MemStats\n# Alloc = 5\n";
+for my $case (['heap', 'heap profile: 3: 30 [3: 30] @ heap/2', '1: 10 [1: 10] ', '2: 20 [2: 20] '],
+	['mutex', "--- mutex:\ncycles/second=1000000000\nsampling period=1", '10 1 ', '20 2 '],
+	['block', "--- contention:\ncycles/second=1000000000", '10 1 ', '20 2 ']) {
+	my ($what, @parts) = @$case;
+	my ($code, $out, $err) = jeprof('--collapsed', '--inlines', spew("go.$what", sprintf $go, @parts));
+	is("$code $out", "0 0x1400;main.outer;main.(*S[...]).inner;main.outer;main.(*S[...]).inner;main.leak 10\n"
+		    . "main.outer;main.(*S[...]).inner;main.b 20\n", "Go's text with names: $what");
+}
+
 # The list of mapped objects as gperftools writes it: indented, with names for parts of paths.
 my $cooked = sprintf "--- Memory map: ---\n\tbuild=$dir\n\tsource=/nowhere\n  %x-%x: \$build/serve\n",
     $base, $base + 0x3000;
@@ -106,9 +122,13 @@ for my $case (['T::operator--(int)', 'T::operator--'], ['operator--', 'operator-
 	is((jeprof('--collapsed', 'again'))[1], $line, 'and of ours');
 }
 SKIP: {
-	skip 'no gzip', 2 unless which('gzip');
+	skip 'no gzip', 3 unless which('gzip');
 	system('gzip', '-kf', 'ours.heap');
 	is(rows('ours.heap.gz'), $want, 'gzipped');
+	rename 'ours.heap.gz', 'again';
+	system('gzip', '-k', 'again');
+	is(rows('again.gz'), $want, 'gzipped twice');
+	rename 'again', 'ours.heap.gz';
 	my ($code, $out) = run('sh', '-c', '(ulimit -f 0; exec "$@") 2>&1 | cat', 'sh', $^X, $jeprof, 'top', 'ours.heap.gz');
 	like($out, qr/cache/, 'where no file can be written: no temporary one is needed') or diag $out;
 }
@@ -186,6 +206,17 @@ like("$code $err", qr/^3 jeprof: less\.pb: the difference of two profiles: count
 ($code, $out, $err) = jeprof('--collapsed', spew('less.collapsed', "main;leak -5\nmain;cache 7\n"));
 like("$code $out$err", qr/^3 main;cache 7\njeprof: less\.collapsed: the difference .* below 0: 1;/, 'collapsed: counts below 0');
 is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb: a damaged profile of pprof\n", 'pprof: two in one file');
+
+# What a later version of the form may have: fields of fixed width; and many comments.
+my $later = "\xa1\1" . 'x' x 8 . "\xad\1" . 'x' x 4 . field(13, 1) x 1500;
+is(rows(spew('later.pb', counted('bytes', "\3") . $later)), 'main=3/0', 'pprof: fields of fixed width, 1500 comments');
+
+# Contention, as Go writes it: the form of a heap with other types.
+my $waited = text_field(1, field(1, 1) . field(2, 2)) . text_field(1, field(1, 3) . field(2, 4))
+    . text_field(2, text_field(1, "\1") . text_field(2, "\3" . chr(0xe8) . "\7"))
+    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, 5))
+    . join '', map { text_field(6, $_) } '', 'contentions', 'count', 'delay', 'nanoseconds', 'main.hold';
+like((jeprof('top', spew('mutex.pb', $waited)))[1], qr/waited 0\.000s in 3 contentions\n.*\n.* 3  main\.hold$/m, 'pprof: contention');
 
 # ---- 200 inputs ----
 my $escape =

@@ -144,6 +144,10 @@ my @fetch = ("--tools=curl:$curl", '--text', '--show_bytes');
 like($out, qr/ 100 100\.0% 100\.0% +100 100\.0% name_0x1234\n.* name_0x2344\n/,
 	'rule 5: http://HOST: its heap, with the names it gives') or diag $err;
 is("$code|$err", "0|Using what http://h answered.\n", 'rule 5: and it is no matter that its program is not here');
+symlink 'loop', "$dir/loop";
+for my $verb (['top'], ['--text'], ['ls'], ['salvage'], ['doctor'], ['--symbols']) {
+	like((jeprof(@$verb, "$dir/loop"))[2], qr{^jeprof: \Q$dir\E/loop: Too many levels of symbolic links$}m, "@$verb: what keeps from a file that is there");
+}
 like((jeprof(@fetch, 'h:7071/pprof/heap'))[2], qr{^jeprof: h:7071/pprof/heap: no such file; if it is a server: http://h:7071/pprof/heap$}m, 'rule 5: without http://');
 jeprof(@fetch, '--seconds=3', 'http://h/pprof/heap');
 like(slurp("$dir/asked"), qr{^http://h/pprof/heap\?seconds=3 $}m, 'rule 5: --seconds');

@@ -351,6 +351,15 @@ has "$out" '"thread":"no: a seccomp filter is in force"' "also in the status"
 ctl dump "$pid" -o held.heap
 gives 0 "and its own threads write the profile"
 end
+# shellcheck disable=SC2016
+printf '%s\n' 'mkdir gone && cd gone && rmdir ../gone && exec env LD_PRELOAD="$@"' >gone.sh
+LAUNCH="sh gone.sh $LIB"
+fake busy
+ctl start "$pid"
+gives 0 "its working directory is gone, which is no reason"
+has "$err" "no profile can be written in ./ (ENOENT): stop would fail" "but said"
+end
+LAUNCH="env LD_PRELOAD=$LIB"
 if [ "$(id -u)" -eq 0 ] && command -v setpriv >/dev/null; then
 	chmod 755 "$W" "$NAME"
 	cp "$LIB" seen.so

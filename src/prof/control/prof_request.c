@@ -144,14 +144,12 @@ refuse_by_state(prof_answer_t *a, int err) {
 }
 
 /*
- * Tests the directory in request.text, of len bytes, by a file that is removed at once: for file
- * systems without O_TMPFILE. 0 or an errno. A name that exists already is not a fault of the
- * directory.
+ * Tests the directory in request.text, of len bytes, by a file that is removed at once. 0 or an
+ * errno. A name that exists already is not a fault of the directory.
  */
 static int
 named_file_fault(size_t len) {
-	/* The kernel has looked the path up, so request.text has room for a name behind it. */
-	assert(len < PATH_MAX);
+	assert(len < sizeof(request.text)); /* a name that is cut is ENAMETOOLONG, as the whole one */
 	fmt_snprintf(request.text + len, sizeof(request.text) - len, ".jeprof.%d.probe", sys_pid());
 	int fd = sys_open(request.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	if (fd >= 0) {
@@ -164,8 +162,9 @@ named_file_fault(size_t len) {
 
 /*
  * Cuts the path in request.text off behind its directory, and tests whether a file can be created
- * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions
- * (permissions, ACLs, a read-only file system) and leaves nothing behind.
+ * there: 0 or the errno. O_TMPFILE makes the kernel check all conditions (permissions, ACLs, a
+ * read-only file system) and leaves nothing behind; where it fails a file with a name decides,
+ * because file systems refuse the flag in several ways.
  */
 static int
 directory_fault(void) {
@@ -181,9 +180,7 @@ directory_fault(void) {
 		sys_close(fd);
 		return 0;
 	}
-	/* EISDIR comes from a kernel that does not know the flag. */
-	return fd == -EOPNOTSUPP || fd == -EISDIR
-	    ? named_file_fault((size_t)(slash + 1 - request.text)) : -fd;
+	return named_file_fault((size_t)(slash + 1 - request.text));
 }
 
 /*

@@ -33,6 +33,7 @@
 #include "prof/file/prof_dump_label.h"
 #include "prof/file/prof_keep.h"
 #include "prof/file/prof_log.h"
+#include "prof/file/prof_recent.h"
 #include "prof/file/prof_write.h"
 #include "prof/sites/prof_age.h"
 #include "prof/sites/prof_backtrace.h"
@@ -1186,8 +1187,8 @@ prof_dump(prof_dump_t *d) {
 	if (d->told != NULL) {
 		d->told[0] = '\0';
 	}
-	if (mutex_is_owner(&dumper.mtx)) {
-		return EBUSY; /* called from the dump hook */
+	if (prof_dump_is_mine()) {
+		return EBUSY;
 	}
 	if (d->kind == prof_kind_delta && !prof_data_is_marked()) {
 		return ENODATA;
@@ -1214,7 +1215,7 @@ prof_dump_nwritten(void) {
 
 bool
 prof_dump_is_mine(void) {
-	return mutex_is_owner(&dumper.mtx);
+	return mutex_is_owner(&dumper.mtx) || prof_recent_is_mine();
 }
 
 bool
@@ -1224,8 +1225,7 @@ prof_dump_is_busy(void) {
 
 bool
 prof_dump_try_hold(bool is_bounded) {
-	/* Not in the dump hook. */
-	return !mutex_is_owner(&dumper.mtx) && lock_wait(is_bounded);
+	return !prof_dump_is_mine() && lock_wait(is_bounded);
 }
 
 void

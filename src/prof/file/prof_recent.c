@@ -5,8 +5,9 @@
  * Invariant: an entry with rec != NULL and its sample refer to each other (recent_check). Locks:
  * `prof_recent_alloc` protects the list, its entries and the writing of links to them; it is taken
  * inside the fork gate (os/gate.h). `prof_recent_dump` is taken outside the gate and held for long:
- * while the list is copied, which is done inside the gate, and while the copy is printed. Called by
- * prof.c for samples, frees, lock statistics and in a forked child, by prof_start.c at boot, and by
+ * while the list is copied, which is done inside the gate, and while the copy is printed; a dump
+ * hook, which runs under `prof_dump`, may print. Called by prof.c for samples, frees, lock
+ * statistics and in a forked child, by prof_start.c at boot, by prof_dump.c, and by
  * ctl_experimental.c.
  */
 #include "prof/file/prof_recent.h"
@@ -42,7 +43,7 @@ static LARGE_BSS struct {
 	size_t n;               /* entries in it */
 } recent = {
 	.mtx = MUTEX_INITIALIZER("prof_recent_alloc", WITNESS_RANK_PROF_LOG),
-	.dump_mtx = MUTEX_INITIALIZER("prof_recent_dump", WITNESS_RANK_PROF_DUMP),
+	.dump_mtx = MUTEX_INITIALIZER("prof_recent_dump", WITNESS_RANK_PROF_RECENT),
 };
 
 atomic_u64_t prof_recent_max;
@@ -172,6 +173,8 @@ prof_recent_free(sample_rec_t *rec, prof_cnt_t *freed) {
 
 /* ---------------------------------------------------------------- dump */
 
+enum { PIECE_BYTES = 1024 }; /* of text with its NUL, at most, in a call of the callback */
+
 /*
  * A copy of the list: an array of n entries in mapped memory. Each has pins of its own. Its rec may
  * be gone, and is only compared with NULL.
@@ -279,17 +282,23 @@ emit_all(emitter_t *em, const recent_copy_t *copy) {
 	emitter_end(em);
 }
 
+bool
+prof_recent_is_mine(void) {
+	return mutex_is_owner(&recent.dump_mtx);
+}
+
 int
 prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	if (!prof_is_booted()) {
 		return ENOENT;
 	}
-	if (mutex_is_owner(&recent.dump_mtx)) {
-		return EBUSY; /* called from the callback of a dump */
+	if (prof_recent_is_mine()) {
+		return EBUSY;
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_step_out();
 	malloc_io_text_t text = {opaque, MALLOC_IO_TIMEOUT_MS};
+	char buf[PIECE_BYTES];
 	emitter_t em;
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
@@ -300,7 +309,7 @@ prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque) {
 	int err = recent_copy(&printed);
 	gate_exit(t);
 	if (err == 0) {
-		emitter_init(&em, emitter_json, write_cb, opaque, NULL, 0);
+		emitter_init(&em, emitter_json, write_cb, opaque, buf, sizeof(buf));
 		emit_all(&em, &printed);
 		gate_enter(t);
 		recent_copy_free(&printed);
@@ -324,5 +333,5 @@ prof_recent_postfork_child(void) {
 	if (!mutex_is_owner(&recent.dump_mtx)) {
 		recent_copy_free(&printed);
 	}
-	mutex_renew_in_child(&recent.dump_mtx, "prof_recent_dump", WITNESS_RANK_PROF_DUMP);
+	mutex_renew_in_child(&recent.dump_mtx, "prof_recent_dump", WITNESS_RANK_PROF_RECENT);
 }

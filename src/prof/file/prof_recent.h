@@ -5,8 +5,9 @@
  *
  * An entry and its sample refer to each other (sample_rec_t.link) until the sample is freed or the
  * entry is dropped. One lock, prof_recent_alloc, protects the list; a dump copies the list under it
- * and prints without it. A second lock, prof_recent_dump, lets one dump run at a time. Called by
- * prof.c, prof_start.c and ctl_experimental.c.
+ * and prints without it. A second lock, prof_recent_dump, lets one dump run at a time; it may be
+ * taken under prof_dump (a dump hook prints), so no profile is written under it. Called by prof.c,
+ * prof_start.c, prof_dump.c and ctl_experimental.c.
  */
 #ifndef PROF_RECENT_H
 #define PROF_RECENT_H
@@ -28,6 +29,8 @@ int prof_recent_alloc_max_set(ssize_t max);
  * EBUSY if called from the callback of a dump, or ENOMEM.
  */
 int prof_recent_alloc_dump(void (*write_cb)(void *, const char *), void *opaque);
+/* Whether this thread is in such a dump, thus in its callback. */
+bool prof_recent_is_mine(void);
 
 /* Makes the empty list with the limit of the option. */
 void prof_recent_boot(void);
