@@ -6,8 +6,8 @@
  * the child for ever; so that child and its children never list objects again (loader_may_be_lost).
  * Calls of dl_iterate_phdr() by the program are not seen. Invariant: loader.inside is above 0 while
  * a thread of this process is in loader_iterate(). Callers are unwind/ (module_history.c,
- * objects.c, frame_scan.c, unwind_rows.c), prof_dump.c, prof_backtrace.c (the notes), prof.c (after
- * a fork) and jemalloc_init.c (to stay loaded); sys.h has the prototypes.
+ * objects.c), prof_dump.c, prof_backtrace.c (the notes), prof.c (after a fork) and jemalloc_init.c
+ * (to stay loaded); sys.h has the prototypes.
  */
 #include <dlfcn.h>
 #include <elf.h>
