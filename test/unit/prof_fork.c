@@ -3,19 +3,24 @@
  * has nothing of that thread, and may begin all anew; and the parent sees nothing of its children.
  */
 #include "dir.h"
+#include "step.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include "os/gate.h"
 #include "os/probe.h"
+#include "os/room_group.h"
 #include "os/sys.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_handover.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
+#include "prof/file/prof_log.h"
 #include "prof/file/prof_recent.h"
 #include "prof/file/prof_sys.h"
 #include "prof/prof.h"
@@ -25,6 +30,8 @@
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_auto.h"
+#include "unwind/frame_scan.h"
+#include "unwind/module_history.h"
 #include "unwind/unwind.h"
 
 const char *malloc_conf = "prof_ctl_fd:true,prof_thread:false,prof_recent_alloc_max:10";
@@ -54,12 +61,18 @@ stop_here(void) {
 
 typedef int loader_cb_t(struct dl_phdr_info *, size_t, void *);
 static int (*real_iterate)(loader_cb_t *, void *);
+static unsigned nlisted;
+static bool is_listing;
 
 /* Stands before the C library's. */
 int
 dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
 	stop_here();
-	return real_iterate(cb, ctx);
+	nlisted++;
+	is_listing = true;
+	int ret = real_iterate(cb, ctx);
+	is_listing = false;
+	return ret;
 }
 
 /* A loop with work of the second thread, and what the child then does. */
@@ -124,8 +137,16 @@ start_session(void) {
 	prof_session_start("final:false", &why, NULL);
 }
 
+static int
+see_module(void *ctx, const struct sys_module_s *m) {
+	(void)ctx, (void)m;
+	return 0;
+}
+
+/* Lists no objects: the other thread was about to take the loader's lock. */
 static void
 start_in_child(void) {
+	must(sys_modules(see_module, NULL, "") < 0, 5);
 	must(prof_session_state() == prof_session_idle, 1);
 	must(prof_session_start("final:false", &why, NULL) == 0, 2);
 	sample();
@@ -482,15 +503,164 @@ test_anew(void) {
 	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
 	sample();
 	is_int(prof_mdump(prof_kind_manual, NULL, false, NULL), 0, "a profile of the parent");
-	is_int(fork_amid(&a) >> 8, 0, "a child has its own pid, names, counts and threads");
+	is_int(fork_amid(&a), 0, "a child has its own pid, names, counts and threads");
 	is_int(fork_amid(&dump), 0, "a fork while a profile is written: the child may write its own");
 	prof_session_stop(0, NULL);
 }
 
+/* ------------------------------------------------------------------ what a thread looks for */
+
+static void
+hold_history(void) {
+	if (module_history_try_hold()) {
+		stop_here();
+		module_history_release();
+	}
+}
+
+static void
+look_at_history(void) {
+	must(module_history_try_hold(), 1);
+}
+
+static int
+open_slowly(const char *path, int flags, unsigned mode) {
+	stop_here();
+	n_made++;
+	return os_hooks_real.open(path, flags, mode);
+}
+
+static void
+look_for_group(void) {
+	room_group_look();
+}
+
+static void
+look_in_child(void) {
+	n_made = 0;
+	room_group_look();
+	must(n_made > 0, 1);
+}
+
+static void
+test_looking(void) {
+	static const struct amid history = {hold_history, look_at_history},
+	    group = {look_for_group, look_in_child};
+
+	is_int(fork_amid(&history), 0, "a fork while objects are recorded: the child may record");
+	room_group_forget();
+	hooks = os_hooks_real;
+	hooks.open = open_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&group), 0, "a fork while the memory cgroup is searched: the child searches");
+	os_hooks = &os_hooks_real;
+}
+
+/* ------------------------------------------------------------------ the log */
+
+static void
+log_is_over(void *arg) {
+	_exit(prof_log_start("/dev/null") == (*(bool *)arg ? 0 : EFAULT) ? 0 : 1);
+}
+
+static void
+test_log(void) {
+	static struct test_result r;
+	prof_fork_t saved = opt_prof_fork;
+
+	is_int(prof_log_start("/dev/null"), 0, "a log");
+	for (int i = 0; i < 2; i++) {
+		bool is_idle = i > 0;
+
+		opt_prof_fork = is_idle ? prof_fork_idle : prof_fork_inherit;
+		run_forked(&r, log_is_over, &is_idle);
+		child_exits(&r, 0, "in a child it %s", is_idle ? "is over" : "goes on");
+	}
+	opt_prof_fork = saved;
+	is_int(prof_log_stop(), 0, "its parent stops it");
+}
+
+/* ------------------------------------------------------------------ at any instruction */
+
+#if CAN_STEP
+
+static bool (*works)(void); /* in a child, whether the stepped call can do its work anew */
+static unsigned nforks, nbad;
+
+/* Forks where neither the loader's lock nor the gate is held. */
+static void
+on_step(int sig, siginfo_t *info, void *context) {
+	int saved = errno, status = -1;
+
+	(void)sig, (void)info, (void)context;
+	if (is_listing || gate_is_entered(tls_get()))
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(60);
+		_exit(works() ? 0 : 1);
+	}
+	nforks++;
+	nbad += waitpid(pid, &status, 0) != pid || status != 0;
+	errno = saved;
+}
+
+static void
+step_through(void (*fn)(void), bool (*then)(void), const char *what) {
+	works = then;
+	nforks = nbad = 0;
+	step(true);
+	fn();
+	step(false);
+	ok(nforks > 10, "%u forks, at each instruction of %s", nforks, what);
+	is_uint(nbad, 0, "whose children can do that too");
+}
+
+static void
+scan_objects(void) {
+	frame_scan_try_look();
+}
+
+/* Unless no object may be listed there at all. */
+static bool
+scans_anew(void) {
+	bool is_lost = sys_modules(see_module, NULL, "") < 0;
+	unsigned before = nlisted;
+
+	frame_scan_try_look();
+	return is_lost || nlisted > before;
+}
+
+static bool
+tells_anew(void) {
+	prof_root()->figures.time_ns = 0;
+	prof_course_begin();
+	return prof_root()->figures.time_ns != 0;
+}
+
+static void
+test_steps(void) {
+	struct sigaction sa = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGTRAP, &sa, NULL);
+	step_through(scan_objects, scans_anew, "a search for frames");
+	step_through(prof_course_begin, tells_anew, "what tells the figures");
+}
+
+#else
+
+static void
+test_steps(void) {
+	skip(4, "the processor is not one that this test steps");
+}
+
+#endif
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
-	    test_parent_box, test_fork_in_hook, test_counts, test_anew, NULL};
+	    test_parent_box, test_fork_in_hook, test_counts, test_anew, test_looking, test_log,
+	    test_steps, NULL};
 
 	alarm(300);
 	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");
