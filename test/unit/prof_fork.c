@@ -30,6 +30,7 @@
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_auto.h"
+#include "prof/trigger/prof_trigger.h"
 #include "unwind/frame_scan.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
@@ -556,6 +557,73 @@ test_looking(void) {
 	os_hooks = &os_hooks_real;
 }
 
+/* ------------------------------------------------------------------ triggers */
+
+static unsigned nread, ndumped;
+
+static uint64_t
+now_is(void) {
+	return 1000;
+}
+
+static bool
+is_on(void) {
+	return true;
+}
+
+static uint64_t
+read_slowly(prof_metric_t metric) {
+	(void)metric;
+	nread++;
+	stop_here();
+	return 0;
+}
+
+static int
+count_dump(prof_kind_t kind, const char *metric, uint64_t value) {
+	(void)metric, (void)value;
+	ndumped += kind == prof_kind_alloc;
+	return 0;
+}
+
+static void
+beat(void) {
+	prof_trigger_heartbeat(600 << 10);
+}
+
+static void
+beat_in_child(void) {
+	nread = 0;
+	beat();
+	must(nread == 1, 1);
+	must(ndumped == 1, 2);
+	beat();
+	must(ndumped == 2, 3);
+}
+
+static void
+test_triggers(void) {
+	static const prof_trigger_hooks_t fake = {now_is, is_on, read_slowly, count_dump};
+	static const struct amid a = {beat, beat_in_child};
+	const prof_trigger_hooks_t *saved = prof_trigger_hooks;
+
+	prof_trigger_hooks = &fake;
+	prof_keep_set(prof_keep_min_gap_ms, 1000);
+	prof_threshold_set(prof_threshold_alloc, 1 << 20);
+	beat();
+	beat();
+	is_uint(ndumped, 1, "a profile after a mebibyte");
+	prof_threshold_set(prof_threshold_alloc, 1 << 20);
+	prof_threshold_set(prof_threshold_highwater, 1);
+	is_int(fork_amid(&a), 0, "a fork while the level is read: the child reads, and counts anew");
+	prof_keep_set(prof_keep_min_gap_ms, 0);
+	beat();
+	is_uint(ndumped, 2, "its parent has counted on");
+	prof_threshold_set(prof_threshold_alloc, 0);
+	prof_threshold_set(prof_threshold_highwater, 0);
+	prof_trigger_hooks = saved;
+}
+
 /* ------------------------------------------------------------------ the log */
 
 static void
@@ -659,8 +727,8 @@ test_steps(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
-	    test_parent_box, test_fork_in_hook, test_counts, test_anew, test_looking, test_log,
-	    test_steps, NULL};
+	    test_parent_box, test_fork_in_hook, test_counts, test_anew, test_looking,
+	    test_triggers, test_log, test_steps, NULL};
 
 	alarm(300);
 	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");
