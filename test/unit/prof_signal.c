@@ -139,7 +139,7 @@ static struct {
 
 /* Where a second thread stops for ever: in a call of sigaction() with such an action. */
 enum place { NOWHERE, LOOKS, INSTALLS };
-static __thread enum place stops_at;
+static __thread volatile enum place stops_at;
 static bool is_stopped;
 
 static bool
