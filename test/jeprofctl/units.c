@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "client/input.h"
 #include "client/proc_stat.h"
 #include "client/target.h"
 #include "meta/image.h"
@@ -574,6 +575,50 @@ test_open(void) {
 	waitpid(child, NULL, 0);
 }
 
+/* Nobody takes the command, and the status file is the answer to somebody else. */
+static void
+test_ask_dir(void) {
+	static jeprof_target_t t;
+	static jeprof_reply_t reply;
+	static const volatile sig_atomic_t interrupted = 1;
+	jeprof_request_t r = {.text = "status", .interrupts = &interrupted, .patience = 1};
+	char name[40];
+	snprintf(name, sizeof(name), "%d.status", (int)getpid());
+	FILE *status = fopen(name, "w");
+	fprintf(status, "nonce=5 error=0\nstate=idle\n");
+	fclose(status);
+	int error = jeprof_find(&t, getpid());
+	chmod(".", 0700);
+	error = error != 0 ? error : jeprof_open_dir(&t, ".");
+	error = error != 0 ? error : jeprof_ask(&t, &r, &reply);
+	check(error == EINTR && strstr(t.why, "taken back") != NULL, "a control directory:", t.why);
+	snprintf(name, sizeof(name), "%d.cmd", (int)getpid());
+	check(access(name, F_OK) != 0, "a control directory:", "it is empty again");
+	jeprof_close(&t);
+}
+
+static void
+count_process(jeprof_target_t *t, void *arg) {
+	*(int *)arg += t->pid == getppid();
+}
+
+static void
+test_each(void) {
+	static jeprof_target_t t;
+	int n = 0;
+	check(jeprof_each(count_process, &n) == 0 && n == 1, "each process:", "once");
+	jeprof_find(&t, getpid());
+	int error = jeprof_check_box(&t, 0);
+	check(error == 0 || error == EPERM, "a box without a byte:", "there is room, or a filter");
+}
+
+static void
+test_input(void) {
+	const char *why = "";
+	check(mkfifo("pipe", 0600) == 0 && client_open_input("pipe", 1, &why) < 0
+	    && strstr(why, "nobody") != NULL, "a pipe without a writer:", why);
+}
+
 static int
 descriptors(void) {
 	int n = 0;
@@ -619,7 +664,8 @@ main(void) {
 	static void (*const tests[])(void) = {test_sizes, test_times, test_denials, test_answers,
 	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories, test_find,
 	    test_stat, test_no_descriptors, test_leases, test_signals, test_withdrawn, test_below,
-	    test_box, test_open, test_restart_line, test_states, test_layout};
+	    test_box, test_open, test_ask_dir, test_each, test_input,
+	    test_restart_line, test_states, test_layout};
 	char what[16];
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int before = descriptors();

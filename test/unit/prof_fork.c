@@ -628,9 +628,26 @@ test_triggers(void) {
 
 /* ------------------------------------------------------------------ the log */
 
+static unsigned
+nlogged(const char *path) {
+	char line[4096];
+	unsigned n = 0;
+	FILE *log = fopen(path, "r");
+
+	while (log != NULL && fgets(line, sizeof(line), log) != NULL)
+		n += strstr(line, "\"alloc_timestamp\"") != NULL;
+	if (log != NULL)
+		fclose(log);
+	return n;
+}
+
 static void
-log_is_over(void *arg) {
-	_exit(prof_log_start("/dev/null") == (*(bool *)arg ? 0 : EFAULT) ? 0 : 1);
+log_in_child(void *arg) {
+	bool is_idle = *(bool *)arg;
+
+	must(prof_log_start("child.log") == (is_idle ? 0 : EFAULT), 1);
+	must(prof_log_stop() == 0, 2);
+	_exit(is_idle ? nlogged("child.log") != 0 : nlogged("parent.log") == 0);
 }
 
 static void
@@ -638,16 +655,20 @@ test_log(void) {
 	static struct test_result r;
 	prof_fork_t saved = opt_prof_fork;
 
-	is_int(prof_log_start("/dev/null"), 0, "a log");
+	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
+	is_int(prof_log_start("parent.log"), 0, "a log");
+	sample();
 	for (int i = 0; i < 2; i++) {
 		bool is_idle = i > 0;
 
 		opt_prof_fork = is_idle ? prof_fork_idle : prof_fork_inherit;
-		run_forked(&r, log_is_over, &is_idle);
-		child_exits(&r, 0, "in a child it %s", is_idle ? "is over" : "goes on");
+		run_forked(&r, log_in_child, &is_idle);
+		child_exits(&r, 0, "in a child it %s", is_idle ? "is over, with its records" : "goes on");
 	}
 	opt_prof_fork = saved;
 	is_int(prof_log_stop(), 0, "its parent stops it");
+	ok(nlogged("parent.log") > 0, "and it has records");
+	prof_session_stop(0, NULL);
 }
 
 /* ------------------------------------------------------------------ at any instruction */
