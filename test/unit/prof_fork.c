@@ -650,8 +650,47 @@ log_in_child(void *arg) {
 	_exit(is_idle ? nlogged("child.log") != 0 : nlogged("parent.log") == 0);
 }
 
+static void *maps[16]; /* what the second thread has mapped; NULL: unmapped */
+static unsigned nmaps;
+
+static void *
+map_listed(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
+	void *p = os_hooks_real.mmap(addr, size, prot, flags, fd, offset);
+
+	if (is_second && nmaps < 16)
+		maps[nmaps++] = p;
+	return p;
+}
+
+static int
+unmap_listed(void *addr, size_t size) {
+	for (unsigned i = 0; i < nmaps; i++)
+		maps[i] = maps[i] == addr ? NULL : maps[i];
+	return os_hooks_real.munmap(addr, size);
+}
+
+static ssize_t
+write_slowly(int fd, const void *buf, size_t size) {
+	stop_here();
+	return os_hooks_real.write(fd, buf, size);
+}
+
+static void
+write_log(void) {
+	prof_log_stop();
+}
+
+/* The threads and stacks that the writer has numbered, and its buffer. */
+static void
+look_at_maps(void) {
+	must(nmaps >= 3, 1);
+	for (unsigned i = 0; i < nmaps; i++)
+		must(maps[i] == NULL, 2);
+}
+
 static void
 test_log(void) {
+	static const struct amid a = {write_log, look_at_maps};
 	static struct test_result r;
 	prof_fork_t saved = opt_prof_fork;
 
@@ -666,8 +705,14 @@ test_log(void) {
 		child_exits(&r, 0, "in a child it %s", is_idle ? "is over, with its records" : "goes on");
 	}
 	opt_prof_fork = saved;
-	is_int(prof_log_stop(), 0, "its parent stops it");
-	ok(nlogged("parent.log") > 0, "and it has records");
+	hooks = os_hooks_real;
+	hooks.mmap = map_listed;
+	hooks.munmap = unmap_listed;
+	hooks.write = write_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&a), 0, "a fork while it is written: the child frees what the writer has");
+	os_hooks = &os_hooks_real;
+	ok(nlogged("parent.log") > 0, "the parent's has records");
 	prof_session_stop(0, NULL);
 }
 
