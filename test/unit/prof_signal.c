@@ -2,8 +2,8 @@
  * Whose the actions of the deadly signals are: ours where the default stood, and only there; SIGINT
  * not in the first moments; what is set back to the default is taken again; a child starts clean;
  * a signal that is passed on while another thread takes its action again is acted on once; one that
- * meets the end of exit's profile is not lost. What another thread was doing with a signal at a fork
- * is nothing to the child.
+ * meets the end of exit's profile is not lost. What another thread was doing with a signal when the
+ * process forked is nothing to the child.
  */
 #include "test.h"
 
