@@ -274,8 +274,8 @@ static void
 test_stat(void) {
 	static const char rest[] = " S 5 6 7 8 -1 4194560 9 0 0 0 1 2 0 0 20 -3 3 0 777 8888 99 0 1 2";
 	static const char *const names[] = {"a", "a b c", "x) Z 1 2", "))) (", "a\n7 (b) Z", ""};
-	static const char *const brief[] = {"42 (a) S 5 6", "42 (a) S 5 6 7 8 -1 4194560 9 0 0 0 1 2 0 0 "
-	    "20 -3 3 0", "42 (a) ", "42 (a)", "42", ""};
+	static const char *const brief[] = {"42 (a) S 5 6",
+	    "42 (a) S 5 6 7 8 -1 4194560 9 0 0 0 1 2 0 0 20 -3 3 0", "42 (a) ", "42 (a)", "42", ""};
 	char text[256];
 	proc_stat_t s;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -662,10 +662,10 @@ test_signals(void) {
 int
 main(void) {
 	static void (*const tests[])(void) = {test_sizes, test_times, test_denials, test_answers,
-	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories, test_find,
-	    test_stat, test_no_descriptors, test_leases, test_signals, test_withdrawn, test_below,
-	    test_box, test_open, test_ask_dir, test_each, test_input,
-	    test_restart_line, test_states, test_layout};
+	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories,
+	    test_find, test_stat, test_no_descriptors, test_leases, test_signals, test_withdrawn,
+	    test_below, test_box, test_open, test_ask_dir, test_each, test_input, test_restart_line,
+	    test_states, test_layout};
 	char what[16];
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int before = descriptors();
