@@ -120,8 +120,8 @@ sub refuse {
 
 # Turns sums of delays into means: changes $sum, the sums of delays of Reduce::sum, by $counts,
 # those of contentions of the same rows (entries have the same numbers). The mean of an entry is its
-# delay divided by its contentions, not a sum of the means of its stacks; total and kept become
-# means too. Keeps the sums: { delay_flat, delay_cum, whole } are the old flat, cum and kept.
+# delay divided by its contentions, not a sum of the means of its stacks; total becomes a mean too.
+# Keeps the sums: { delay_flat, delay_cum } are the old flat and cum, and kept stays.
 sub to_means {
 	my ($sum, $counts) = @_;
 	for my $key (qw(flat cum)) {
@@ -130,6 +130,5 @@ sub to_means {
 		$sum->{$key} = [map { defined $sum->{$key}[$_] ? $sum->{$key}[$_] / ($count->[$_] || 1)
 				    : undef } 0 .. $#{ $sum->{$key} }];
 	}
-	$sum->{whole} = $sum->{kept};
-	$sum->{$_} /= $counts->{$_} || 1 for qw(total kept);
+	$sum->{total} /= $counts->{total} || 1;
 }

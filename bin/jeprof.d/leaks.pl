@@ -224,7 +224,7 @@ sub judge {
 sub still_grows {
 	my ($v) = @_;
 	my $mean = ($v->[-1] - $v->[0]) / $#$v;
-	my $third = int($#$v / 3 + 0.5) || 1;
+	my $third = int($#$v / 3 + 0.5);
 	return $v->[-1] - $v->[-1 - $third] >= STILL() * $mean * $third
 	    && $v->[-1] - $v->[-2] >= LAST() * $mean;
 }
@@ -234,12 +234,11 @@ sub still_grows {
 # went, the samples of the first value are also in the last, and their error cancels out: only the
 # variance of what came counts. If something went, other samples may have taken the place of those
 # of the first value. Then the variance of that value counts too, in both ends, by the share
-# 4 * $lost, at most 1.
+# 4 * $lost, which LOST keeps below 1.
 sub error_of {
 	my ($v, $w, $lost) = @_;
 	my $variance = $w->[-1] > $w->[0] ? $w->[-1] - $w->[0] : 0;
-	my $mixed = 4 * $lost < 1 ? 4 * $lost : 1;
-	return sqrt($variance + 2 * $mixed * $w->[0]);
+	return sqrt($variance + 8 * $lost * $w->[0]);
 }
 
 # How many values to group these into, so that a step brings PER_STEP samples on average: at least
@@ -267,7 +266,7 @@ sub grouped {
 	return (\@v, \@w, \@from);
 }
 
-# r squared, 0 to 1, of the straight line that fits the values; 0 if all are equal.
+# r squared, 0 to 1, of the straight line that fits the values, which are not all equal.
 sub straightness {
 	my ($v) = @_;
 	my $middle = $#$v / 2;
@@ -279,7 +278,7 @@ sub straightness {
 		$xy += ($at - $middle) * ($v->[$at] - $mean);
 		$yy += ($v->[$at] - $mean)**2;
 	}
-	return $yy > 0 ? $xy * $xy / $xx / $yy : 0;
+	return $xy * $xy / $xx / $yy;
 }
 
 # ---- how it is told ----

@@ -84,8 +84,7 @@ sub table {
 		my ($flat, $cum) = ($sum->{flat}[$entry] // 0, $sum->{cum}[$entry]);
 		my ($part, $parts) = ($flat, $cum);
 		# Means do not add up, so with them (Contention::to_means) the shares are of the delays.
-		($part, $parts, $whole) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry],
-			$sum->{whole}) if $sum->{delay_flat};
+		($part, $parts) = ($sum->{delay_flat}[$entry] // 0, $sum->{delay_cum}[$entry]) if $sum->{delay_flat};
 		$running += $part;
 		printf "%8s %6s %6s %8s %6s %s\n", amount($flat, $option), percent($part, $whole),
 		    percent($running, $whole), amount($cum, $option), percent($parts, $whole),

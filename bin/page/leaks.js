@@ -34,7 +34,7 @@ function judged(values, variances) {
 		return null;
 	}
 	const coarse = grouped(fine.values, fine.variances, wanted_points(fine)).values;
-	const up = coarse.filter((value, i) => i && value > coarse[i - 1]).length;
+	const up = coarse.filter((value, i) => value > coarse[i - 1]).length;
 	const steps = coarse.length - 1;
 	if (up < LEAKS.STEPS * steps || !still_grows(coarse) || straightness(coarse) < LEAKS.STRAIGHT) {
 		return null;
@@ -46,7 +46,7 @@ function judged(values, variances) {
  * The standard error of the growth from the first value to the last, in bytes; null if it did not
  * grow, or too much of what came went again (LEAKS.LOST). Samples that stayed count in both ends,
  * so their error cancels out. Where some went, others may have come instead: then the variance of
- * the first value counts in both ends, by four times the share that went, at most whole.
+ * the first value counts in both ends, by four times the share that went; LOST keeps that below 1.
  * @param {Course} course
  */
 function error_of_growth({ values, variances }) {
@@ -60,7 +60,7 @@ function error_of_growth({ values, variances }) {
 		return null;
 	}
 	return Math.sqrt(Math.max(variances[last] - variances[0], 0)
-		+ 2 * Math.min(4 * went / came, 1) * variances[0]);
+		+ 8 * went / came * variances[0]);
 }
 
 /**
@@ -107,13 +107,13 @@ function wanted_points({ values, variances }) {
  */
 function still_grows(values) {
 	const last = values.length - 1, mean = (values[last] - values[0]) / last;
-	const third = Math.floor(last / 3 + 0.5) || 1;
+	const third = Math.floor(last / 3 + 0.5);
 	return values[last] - values[last - third] >= LEAKS.STILL * mean * third
 		&& values[last] - values[last - 1] >= LEAKS.LAST * mean;
 }
 
 /**
- * How well a straight line fits these values: r squared, 0 to 1; 0 if all are equal.
+ * How well a straight line fits these values, which are not all equal: r squared, 0 to 1.
  * @param {number[]} values
  */
 function straightness(values) {
@@ -125,5 +125,5 @@ function straightness(values) {
 		xy += (i - middle) * (value - mean);
 		yy += (value - mean) * (value - mean);
 	});
-	return yy > 0 ? xy * xy / xx / yy : 0;
+	return xy * xy / xx / yy;
 }

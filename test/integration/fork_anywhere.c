@@ -6,13 +6,14 @@
  * FORK_EVERY=1: at all of these places, however many steps it takes (scripts/check-long); without
  * it a few.
  */
+#include "step.h"
 #include "test.h"
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#if defined(__x86_64__)
+#if CAN_STEP
 
 #define NPLACES 65536
 #define NCHILDREN 16
@@ -100,23 +101,12 @@ on_step(int sig, siginfo_t *info, void *context) {
 	errno = saved;
 }
 
-/* Below what the compiler may keep under the stack pointer. */
-static inline
-__attribute__((always_inline)) void
-step_on(void) {
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\tlea "
-	    "128(%%rsp), %%rsp"
-	    ::: "memory", "cc");
-}
-
-static inline
-__attribute__((always_inline)) void
+/* Of the child, whose trap flag is off, this is the end. */
+static void
 step_off(void) {
 	if (is_child)
 		_exit(CHILD_OK);
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\tlea "
-	    "128(%%rsp), %%rsp"
-	    ::: "memory", "cc");
+	step(false);
 }
 
 static void *
@@ -126,7 +116,7 @@ calls(void *arg) {
 	void *p[12];
 
 	(void)arg;
-	step_on();
+	step(true);
 	for (unsigned k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 		for (unsigned i = 0; i < kinds[k].n; i++)
 			p[i] = keep(malloc(kinds[k].size));
@@ -162,7 +152,7 @@ calls_and_end(void *arg) {
 	free(keep(malloc(200000)));
 	free(p);
 	pthread_setspecific(late_key, &late_key);
-	step_on();
+	step(true);
 	return arg;
 }
 

@@ -250,4 +250,9 @@ for my $case (['# age 999999 1:5', 'a site that is not there'], ['# age 1 77:5 3
 	is($out, $without, 'of a column of three digits none is read') if $case->[0] =~ / 100:/;
 	is("$code " . ($err =~ /uninit|internal| at \S+ line/ ? $err : ''), '0 ', $case->[1]);
 }
+
+# ---- at the limits of what is told ----
+is(join(' ', map { Since::judge([100, (0) x 9], $_, 61)->{kind} } 5, 6), 'few churn', 'six samples tell what is short-lived');
+is(join(' ', map { Since::judge([1, 3, 12, 14, (0) x 6], $_, 30)->{kind} } 21, 22), 'few grows', '22 tell what grows');
+is(join(' ', map { Since::oldest({ from => 0, to => 1, bytes => 1 }, { from => 1, to => 4, bytes => $_ }, { from => 4, to => 16, bytes => 0 }) } 2, 3, 100), '3 4 4', 'the oldest age is in its column');
 done_testing();

@@ -37,6 +37,22 @@ sub begin {
 }
 sub finish { my ($pid, $signal) = @_; kill $signal, $pid; waitpid $pid, 0; delete $child{$pid} }
 sub json { my ($code, $out, $err) = jeprof(@_, '--json'); return $code == 0 || $code == 3 ? JSON::PP::decode_json($out) : { error => "$code $err" } }
+# ---- what is said of the last seconds, of made ones
+{
+	load_jeprof();
+	my $gib = 1 << 30;
+	is(join(' ', map { Course::size($_) } $gib - 1, $gib), '1.0G 1.00G', 'two decimals from a gibibyte on');
+	is(join(', ', map { Course::growth({ meta => { grown => 60 << 20, grown_ms => $_ } }) } 119_999, 120_000, 0), '30.0M/min for 120 s, 30.0M/min for 2 min, ', 'seconds, then minutes');
+	my @course = map { [1000 * $_, 10, 0, 8, 0, 0, 0, 0] } 1 .. 3;
+	my ($none, $far, $near, $within) = map { $course[-1][5] = $_; Course::picture({ course => \@course }) } 0, 40, 39, 5;
+	is($far, $none, 'a limit of four times the most is not shown');
+	like($near, qr/<line .* y1="4\.0" .*points="0\.0,93\.0 500\.0,93\.0 1000\.0,93\.0".*up to 39B: .*dashed: the limit/s, 'a nearer one is the top');
+	like($within, qr/<line .* y1="60\.0" .*<polyline points="0\.0,26\.4 500\.0,26\.4 .*points="0\.0,4\.0 .*up to 10B/s, 'unless less than was in use');
+	is(Course::picture({ course => [$course[0]] }), '', 'no picture of one line');
+	$course[1][0] = 1000;
+	is(Course::picture({ course => \@course }), $within, 'nor times where the clock stood still');
+}
+
 sub sentences { return scalar grep { !/next:|^\s*$/ } split /\n/, $_[0] }
 
 # ---- one that leaks, and is killed

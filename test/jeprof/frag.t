@@ -64,7 +64,7 @@ sub profile {
 	    "$dir/serve", $base, $base + 0x3000, $base, $id, "$dir/serve";
 	$text .= sprintf "# module %x-%x %x %s %s\n", $base + 0x4000, $base + 0x5000, $base + 0x4000, '47' x 20, $want{object} if $want{object};
 	$text .= '# frag_heap ' . join(' ', map { "$_:$heap{$_}" } sort keys %heap)
-	    . "\n# frag_class 64 slabs:8388608 used:8380000 stock:0\n# frag_class 112 slabs:80000000 used:18000000 stock:0\n"
+	    . ($want{classes} // "\n# frag_class 64 slabs:8388608 used:8380000 stock:0\n# frag_class 112 slabs:80000000 used:18000000 stock:0\n")
 	    . ($want{pins} // "# frag 1 57000000 3000000\n# frag 2 400000\n") unless $want{bare};
 	return spew($path, $text . '# end ' . length($text) . "\n");
 }
@@ -117,6 +117,21 @@ for my $case (["# frag 1 1000 100\n# frag 2 90 1\n", 'pinned by objects that no 
 	my $file = profile("$dir/case.heap", pins => $case->[0]);
 	like((jeprof('frag', $file))[1], qr/60\.0M is free in slabs,? ?\Q$case->[1]\E$/m, "the sentence if stacks pin $case->[3]");
 	like((jeprof('frag', '--advice', $file))[1], qr/^ +58\.0M  slabs +.* that pin them\Q$case->[2]\E, or a copy/m, 'the advice');
+}
+
+# ---- just at a limit: of 100M in memory and 60M free
+{
+	my %heap = (live => 32 << 20, samples => 0);
+	my $half = (jeprof('frag', '--advice', profile("$dir/case.heap", heap => \%heap, pins => sprintf "# frag 1 %d\n", 30 << 20)))[1];
+	like($half, qr/most are pinned by keeps/, 'half of what is free is most of it');
+	like((jeprof('frag', profile("$dir/case.heap", heap => \%heap, pins => "# frag 2 18874368\n")))[1], qr/: objects of packs pin 18\.0M of it$/m, 'who pins 30 % is told');
+	like((jeprof('frag', profile("$dir/case.heap", heap => { %heap, live => 82 << 20, free => 10 << 20 }, pins => "# frag 1 10485760\n")))[1],
+		qr/; 10\.0M is free in slabs: objects of keeps pin 10\.0M of it$/m, 'a tenth is not little');
+	my $classes = join '', map { sprintf "\n# frag_class %d slabs:%d used:%d stock:%d", @$_ } [16, 3 << 20, 1 << 20, 1 << 20], [32, 3 << 20, 1 << 20, (1 << 20) + 1],
+	    [48, 3 << 20, 2 << 20, 2 << 20], map { [$_, 9 << 20, 1 << 20, $_ << 10] } 64 .. 71;
+	$out = (jeprof('frag', profile("$dir/case.heap", heap => \%heap, classes => "$classes\n")))[1];
+	is(join(' ', $out =~ /^ +(\d+) +\d+\.0M +[\d.]+M +\d+%$/mg), '64 65 66 67 68 69 70 71', 'eight size classes, by what is free without their stock') or diag $out;
+	like($out, qr/^ +1 more sizes$/m, 'and one more that has a hundredth');
 }
 
 # ---- filters: what is said of the process stays true

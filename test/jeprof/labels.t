@@ -55,6 +55,12 @@ like((jeprof('--text', '--show_bytes', '--label=tenant', $heap))[1], qr/^Total: 
 	is(join(' ', map { "$_->{label}=$_->{self}" } @rows), '(no label)=80000 "(no label)"=60000', 'a label that reads like none');
 	like((jeprof('top', '--by=label', $odd))[2], qr/next: .* --label='\^"\\\(no label\\\)"\$' /, 'and what to type for it');
 }
+for my $case (['1:10:60000', '(no label)=80000 label 1=60000', 'a label that has all objects and not all bytes'],
+	['1:6:100000', 'label 1=100000 (no label)=40000', 'all bytes and not all objects'],
+	['1:6:60000 2:9:90000', 'label 1=60000 (no label)=40000 label 2=40000', 'more than the stack has']) {
+	@rows = @{ JSON::PP::decode_json((jeprof('top', '--by', 'label', '--json', profile("$dir/part.heap", "# label 3 x\n# labeled 1 $case->[0]\n")))[1])->{rows} };
+	is(join(' ', map { "$_->{label}=$_->{self}" } @rows), $case->[1], $case->[2]);
+}
 for my $bad (['--by=thread', 2, qr/--by takes label/, $heap], ['--label=x', 1, qr/has no labels: no thread/, profile("$dir/none.heap", '')]) {
 	($code, $out, $err) = jeprof('top', @$bad[0, 3]);
 	is($code, $bad->[1], "$bad->[0]: exit $bad->[1]");

@@ -44,7 +44,7 @@ for my $n (0 .. 5) {
 
 # In place of a browser: what the scope of the view declares is lent out at its end.
 my $model = slurp("$source/bin/page/model.js");
-my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, follow, send_verb, add_profile, change, move_focus, box_colour, tell_node, view };\n})();\n/r;
+my $lent = $script =~ s/follow\(\);\n\}\)\(\);\n\z/return { read_profile, make_snapshot, make_data, judged, told_changes, follow, send_verb, add_profile, change, move_focus, box_colour, tell_node, view };\n})();\n/r;
 $lent =~ s/^'use strict';\n\(function/var lent = (function/;
 my $browser = slurp("$source/test/jeprof/browser.js");
 my $head = "$browser\n$model\n$lent\nvar fs = require('fs'), zlib = require('zlib');\n"
@@ -306,4 +306,46 @@ console.log(taken + refused, refused > 50);
 JS
 ($code, $out, $err) = run('node', 'bad.js');
 is("$code $out$err", "0 300 true\n", '300 damaged profiles are refused or read');
+
+# ---- courses ----
+# The page and jeprof judge a course alike, also where it meets a threshold exactly: values are small
+# numbers, so that many do.
+our %limits = map { /^([A-Z_]+) +([\d.]+) / ? ($1 => $2) : () } split /\n/, slurp("$source/bin/page/leaks.txt");
+eval 'package Leaks; use constant \%main::limits; 1' or die $@;
+do "$source/bin/jeprof.d/leaks.pl";
+die $@ if $@;
+srand 5;
+# Just as much lost as may be, or grown in the last step as must be; a stack that stays as it is.
+my @courses = map { [$_, [(0) x @$_]] } [0, 1, 2, 3, 2, 3, 4], [0, 5, 10, 15, 20, 25, 30, 31], [(7) x 6];
+for my $round (4 .. 6000) {
+	my ($n, $at, $slope) = (4 + int rand($round % 3 ? 5 : 36), int rand 4, 1 + int rand 3);
+	my @values;
+	for my $i (0 .. $n - 1) {
+		push @values, $at;
+		$at += (0, $slope, $slope, $slope, int rand 6, rand() < 0.2 ? -1 : 1)[int rand 6];
+		$at = 0 if $at < 0;
+	}
+	my $each = (0, 0.25, 1, 4)[int rand 4]; # bytes that a sample stands for
+	push @courses, [\@values, [map { $_ * $each + ($round % 5 ? 0 : int rand 3) } @values]];
+}
+spew('courses.json', JSON::PP->new->encode(\@courses));
+spew('courses.js', $head . <<'JS');
+JSON.parse(fs.readFileSync('courses.json', 'utf8')).forEach(function (c) {
+	var g = lent.judged(c[0], c[1]);
+	console.log(g ? [g.grown, g.error.toFixed(6), g.up, g.steps, g.from, g.to].join(' ') : 'no');
+});
+JS
+my @got = split /\n/, (run('node', 'courses.js'))[1];
+my @want = map { my $g = Leaks::judge(@$_);
+	$g ? sprintf '%d %.6f %d %d %d %d', @$g{qw(grown error up steps from to)} : 'no' } @courses;
+my @differ = grep { ($got[$_] // '') ne $want[$_] } 0 .. $#want;
+is(scalar @differ, 0, scalar(@want) . ' courses are judged as jeprof does') or diag explain [map { [$courses[$_], $got[$_], $want[$_]] } @differ[0, -1]];
+my $grow = grep { $_ ne 'no' } @want;
+ok($grow > 500 && $grow < 5500, "$grow of them grow");
+
+# What changed is told also where only objects or only bytes did.
+spew('changes.js', $head . <<'JS');
+console.log(JSON.stringify(lent.told_changes({ objects: [1, 2, 3, 4], bytes: [8, 8, 8, 8] }, { objects: [1, 3, 3, 3], bytes: [8, 8, 9, 7] })));
+JS
+is((run('node', 'changes.js'))[1], "[1,1,0,1,0,1,1,-1,-1]\n", 'changes');
 done_testing();

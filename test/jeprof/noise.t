@@ -10,6 +10,11 @@ load_jeprof();
 
 use constant { RATE => 4096, RUNS => 1000 };
 
+is(join(' ', map { Noise::hides(@$_) } [5, 5], [4.9, 5], [-5, 5], [-4.9, 5], [0, 0], [0, 1]), '0 1 0 1 0 1', 'a change as large as its margin is no chance');
+is(join(' ', map { sprintf '%.2f', Noise::margin(@$_) } [100, 1], [100, 4], [0, 4], [-1, 4], [100, 0], [100, -1]), '27.72 21.91 0.00 0.00 0.00 0.00', 'margins');
+is(join(' ', map { Noise::variance(@$_) } [4, 80, 2], [-4, -80, 2], [2, 80, 2], [1, 80, 2], [4, 80, 0], [4, 80, -1]), '1600 1600 0 0 0 0', 'variances');
+is(join('|', map { Noise::column($_, "\xc2\xb15B") } 2, 3, 4, 5), "\xc2\xb15B|\xc2\xb15B| \xc2\xb15B|  \xc2\xb15B", 'a sign of two bytes is one column');
+
 # What is sampled of $count objects of a size.
 sub samples {
 	my ($count, $size) = @_;

@@ -1,6 +1,10 @@
-/* Units of jeprofctl that need no process: values, reasons of a refusal, answers. TAP. */
+/*
+ * Units of jeprofctl that need no process: values, reasons of a refusal, answers. No test leaves a
+ * descriptor open. TAP.
+ */
 #include "ctl.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -8,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -17,8 +22,10 @@
 #include <unistd.h>
 
 #include "answer.h"
+#include "client/input.h"
 #include "client/proc_stat.h"
 #include "client/target.h"
+#include "meta/image.h"
 #include "talk.h"
 #include "value.h"
 
@@ -267,6 +274,8 @@ static void
 test_stat(void) {
 	static const char rest[] = " S 5 6 7 8 -1 4194560 9 0 0 0 1 2 0 0 20 -3 3 0 777 8888 99 0 1 2";
 	static const char *const names[] = {"a", "a b c", "x) Z 1 2", "))) (", "a\n7 (b) Z", ""};
+	static const char *const brief[] = {"42 (a) S 5 6",
+	    "42 (a) S 5 6 7 8 -1 4194560 9 0 0 0 1 2 0 0 20 -3 3 0", "42 (a) ", "42 (a)", "42", ""};
 	char text[256];
 	proc_stat_t s;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -274,8 +283,10 @@ test_stat(void) {
 		check(proc_stat_parse(text, &s) == 0 && s.state == 'S' && s.flags == 4194560
 		    && s.threads == 3 && s.start == 777 && s.pages == 99 && s.status == 0, "stat:", rest);
 	}
-	check(proc_stat_parse("42 (a) S 5 6", &s) != 0 && proc_stat_parse("42 (a)", &s) != 0
-	    && proc_stat_parse("", &s) != 0, "stat:", "too short");
+	for (size_t i = 0; i < sizeof(brief) / sizeof(brief[0]); i++) {
+		snprintf(text, sizeof(text), "%s", brief[i]);
+		check(proc_stat_parse(text, &s) == ESRCH, "stat: too short:", text);
+	}
 }
 
 /* Without a descriptor nothing is told of a process, not even that it has ended. */
@@ -448,7 +459,9 @@ start_jailed(void) {
 		_exit(write(pipes[1], &is_in, 1) != 1 || !is_in || pause());
 	}
 	close(pipes[1]);
-	if (read(pipes[0], &is_in, 1) != 1 || !is_in) {
+	bool is_told = read(pipes[0], &is_in, 1) == 1;
+	close(pipes[0]);
+	if (!is_told || !is_in) {
 		waitpid(pid, NULL, 0);
 		return -1;
 	}
@@ -484,6 +497,139 @@ test_below(void) {
 	waitpid(pid, NULL, 0);
 }
 
+/* ---- descriptors ---- */
+
+static bool has_closed_fds; /* of a process of another user */
+static pid_t next_task;     /* the thread that the next check finds; 0: as it is */
+
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+int __real_jeprof_check_same(jeprof_target_t *t);
+int __wrap_jeprof_check_same(jeprof_target_t *t);
+
+DIR *
+__wrap_opendir(const char *path) {
+	size_t length = strlen(path);
+	if (has_closed_fds && length > 3 && strcmp(path + length - 3, "/fd") == 0) {
+		errno = EACCES;
+		return NULL;
+	}
+	return __real_opendir(path);
+}
+
+int
+__wrap_jeprof_check_same(jeprof_target_t *t) {
+	int error = __real_jeprof_check_same(t);
+	t->task = next_task != 0 ? next_task : t->task;
+	next_task = 0;
+	return error;
+}
+
+/* Only a memory file that cannot shrink is a box, and it is found in both ways. */
+static void
+test_box(void) {
+	static jeprof_target_t t;
+	struct stat made, found = {0};
+	jeprof_find(&t, getpid());
+	for (int i = 0; i < 4; i++) {
+		has_closed_fds = i >= 2;
+		int seals = i % 2 == 0 ? F_SEAL_GROW : F_SEAL_SHRINK;
+		int fd = memfd_create(IMAGE_FD_NAME, MFD_ALLOW_SEALING | MFD_CLOEXEC);
+		fcntl(fd, F_ADD_SEALS, seals);
+		errno = 0;
+		int box = jeprof_box_open(&t), error = errno;
+		if (has_closed_fds && error != ENOENT && box < 0) {
+			printf("# descriptors may not be copied: %s\n", strerror(error));
+		} else if (seals == F_SEAL_GROW) {
+			check(box < 0 && error == ENOENT, "a box:", "not what may shrink");
+		} else {
+			check(box >= 0 && box != fd && fstat(fd, &made) == 0 && fstat(box, &found) == 0
+			    && made.st_ino == found.st_ino, "a box:", "found");
+		}
+		close(box);
+		close(fd);
+	}
+	has_closed_fds = false;
+}
+
+/* This program does not run the library; the thread that is looked at may end meanwhile. */
+static void
+test_open(void) {
+	static jeprof_target_t t;
+	pid_t child = fork();
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	for (int i = 0; i < 2; i++) {
+		next_task = i == 0 ? 0 : child;
+		int error = jeprof_find(&t, getpid());
+		error = error != 0 ? error : jeprof_open(&t, NULL);
+		check(error == ENXIO && t.fd < 0 && t.way == jeprof_way_none, "no library:", t.why);
+	}
+	jeprof_find(&t, getpid());
+	check(jeprof_probe(&t) == ENXIO, "no mailbox:", t.why);
+	jeprof_close(&t);
+	check(t.fd < 0 && t.way == jeprof_way_none, "no mailbox:", "closed");
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* Nobody takes the command, and the status file is the answer to somebody else. */
+static void
+test_ask_dir(void) {
+	static jeprof_target_t t;
+	static jeprof_reply_t reply;
+	static const volatile sig_atomic_t interrupted = 1;
+	jeprof_request_t r = {.text = "status", .interrupts = &interrupted, .patience = 1};
+	char name[40];
+	snprintf(name, sizeof(name), "%d.status", (int)getpid());
+	FILE *status = fopen(name, "w");
+	fprintf(status, "nonce=5 error=0\nstate=idle\n");
+	fclose(status);
+	int error = jeprof_find(&t, getpid());
+	chmod(".", 0700);
+	error = error != 0 ? error : jeprof_open_dir(&t, ".");
+	error = error != 0 ? error : jeprof_ask(&t, &r, &reply);
+	check(error == EINTR && strstr(t.why, "taken back") != NULL, "a control directory:", t.why);
+	snprintf(name, sizeof(name), "%d.cmd", (int)getpid());
+	check(access(name, F_OK) != 0, "a control directory:", "it is empty again");
+	jeprof_close(&t);
+}
+
+static void
+count_process(jeprof_target_t *t, void *arg) {
+	*(int *)arg += t->pid == getppid();
+}
+
+static void
+test_each(void) {
+	static jeprof_target_t t;
+	int n = 0;
+	check(jeprof_each(count_process, &n) == 0 && n == 1, "each process:", "once");
+	jeprof_find(&t, getpid());
+	int error = jeprof_check_box(&t, 0);
+	check(error == 0 || error == EPERM, "a box without a byte:", "there is room, or a filter");
+}
+
+static void
+test_input(void) {
+	const char *why = "";
+	check(mkfifo("pipe", 0600) == 0 && client_open_input("pipe", 1, &why) < 0
+	    && strstr(why, "nobody") != NULL, "a pipe without a writer:", why);
+}
+
+static int
+descriptors(void) {
+	int n = 0;
+	DIR *dir = __real_opendir("/proc/self/fd");
+	while (dir != NULL && readdir(dir) != NULL) {
+		n++;
+	}
+	closedir(dir);
+	return n;
+}
+
 static void
 test_states(void) {
 	static const char *const texts[] = {"idle", "session 7", "session 7, stopping",
@@ -507,28 +653,26 @@ test_layout(void) {
 	    "of the mailbox, which must never change in one version");
 }
 
-int
-main(void) {
-	test_sizes();
-	test_times();
-	test_denials();
-	test_answers();
-	test_size_texts();
-	test_time_texts();
-	test_failure_texts();
-	test_codes();
-	test_directories();
-	test_find();
-	test_stat();
-	test_no_descriptors();
-	test_leases();
+static void
+test_signals(void) {
 	test_patience(0, "the first signal:");
 	test_patience(3, "the third signal:");
-	test_withdrawn();
-	test_below();
-	test_restart_line();
-	test_states();
-	test_layout();
+}
+
+int
+main(void) {
+	static void (*const tests[])(void) = {test_sizes, test_times, test_denials, test_answers,
+	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories,
+	    test_find, test_stat, test_no_descriptors, test_leases, test_signals, test_withdrawn,
+	    test_below, test_box, test_open, test_ask_dir, test_each, test_input, test_restart_line,
+	    test_states, test_layout};
+	char what[16];
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		int before = descriptors();
+		tests[i]();
+		snprintf(what, sizeof(what), "%zu", i);
+		check(descriptors() == before, "no descriptor is left open by test", what);
+	}
 	printf("1..%d\n", count);
 	return failures != 0;
 }

@@ -4,6 +4,7 @@
  * processor's trap flag stops the look after each instruction; the "other thread" is the handler.
  * And an object for which there was no memory, as in a full box, is recorded later.
  */
+#include "step.h"
 #include "test.h"
 
 #include <dlfcn.h>
@@ -13,7 +14,7 @@
 #include "os/sys.h"
 #include "unwind/module_history.h"
 
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#if CAN_STEP
 
 static unsigned nsteps, nforks, nbad;
 static void *frame; /* in the object that was loaded last */
@@ -69,16 +70,6 @@ on_step(int sig UNUSED, siginfo_t *info UNUSED, void *context UNUSED) {
 	nforks++;
 	nbad += waitpid(pid, &status, 0) != pid || status != 0;
 	errno = saved;
-}
-
-static inline __attribute__((always_inline)) void
-step(bool is_on) {
-	unsigned long flags;
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpushfq\n\tpop %0\n\tlea 128(%%rsp), %%rsp"
-	    : "=r"(flags)::"memory");
-	flags = is_on ? flags | 0x100 : flags & ~0x100ul;
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpush %0\n\tpopfq\n\tlea 128(%%rsp), %%rsp"
-	    ::"r"(flags) : "memory", "cc");
 }
 
 static bool

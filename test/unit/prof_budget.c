@@ -127,6 +127,9 @@ test_scale(void) {
 	prof_sample_rate_set(UINT64_C(1) << 50);
 	prof_sample_scale(4);
 	is_uint(prof_sample_rate(), UINT64_C(1) << 50, "unless that was set");
+	prof_sample_rate_set(1);
+	prof_sample_scale(3);
+	is_uint(prof_sample_rate(), 8, "and every allocation at first");
 	prof_sample_rate_set(2000);
 	is_uint(prof_sample_rate(), 2000, "a new setting begins anew");
 	prof_sample_scale(2);

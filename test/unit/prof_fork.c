@@ -3,19 +3,24 @@
  * has nothing of that thread, and may begin all anew; and the parent sees nothing of its children.
  */
 #include "dir.h"
+#include "step.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
+#include "os/gate.h"
 #include "os/probe.h"
+#include "os/room_group.h"
 #include "os/sys.h"
 #include "prof/control/prof_control.h"
 #include "prof/control/prof_handover.h"
 #include "prof/control/prof_session.h"
+#include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
+#include "prof/file/prof_log.h"
 #include "prof/file/prof_recent.h"
 #include "prof/file/prof_sys.h"
 #include "prof/prof.h"
@@ -25,6 +30,9 @@
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_auto.h"
+#include "prof/trigger/prof_trigger.h"
+#include "unwind/frame_scan.h"
+#include "unwind/module_history.h"
 #include "unwind/unwind.h"
 
 const char *malloc_conf = "prof_ctl_fd:true,prof_thread:false,prof_recent_alloc_max:10";
@@ -35,7 +43,7 @@ static const char *why;
 /* ------------------------------------------------------------------ a thread that stops amid */
 
 static bool is_stopped, goes_on;
-static __thread bool is_second;
+static __thread volatile bool is_second; /* malloc() is a leaf to the compiler, and lists objects */
 
 static void
 until(const bool *is_so) {
@@ -54,12 +62,18 @@ stop_here(void) {
 
 typedef int loader_cb_t(struct dl_phdr_info *, size_t, void *);
 static int (*real_iterate)(loader_cb_t *, void *);
+static unsigned nlisted;
+static bool is_listing;
 
 /* Stands before the C library's. */
 int
 dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
 	stop_here();
-	return real_iterate(cb, ctx);
+	nlisted++;
+	is_listing = true;
+	int ret = real_iterate(cb, ctx);
+	is_listing = false;
+	return ret;
 }
 
 /* A loop with work of the second thread, and what the child then does. */
@@ -124,8 +138,16 @@ start_session(void) {
 	prof_session_start("final:false", &why, NULL);
 }
 
+static int
+see_module(void *ctx, const struct sys_module_s *m) {
+	(void)ctx, (void)m;
+	return 0;
+}
+
+/* Lists no objects: the other thread was about to take the loader's lock. */
 static void
 start_in_child(void) {
+	must(sys_modules(see_module, NULL, "") < 0, 5);
 	must(prof_session_state() == prof_session_idle, 1);
 	must(prof_session_start("final:false", &why, NULL) == 0, 2);
 	sample();
@@ -425,7 +447,9 @@ test_counts(void) {
 /* The second thread has samples, creates a file, ends the process; a profile is due. */
 static void
 be_busy(void) {
+	is_second = false; /* not to stop where a sample lists the loaded objects */
 	sample();
+	is_second = true;
 	prof_keep_suppress();
 	prof_keep_overlap();
 	atomic_store_u32(&prof_sys_creation.nbusy, 1, MO_SEQ_CST);
@@ -482,15 +506,297 @@ test_anew(void) {
 	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
 	sample();
 	is_int(prof_mdump(prof_kind_manual, NULL, false, NULL), 0, "a profile of the parent");
-	is_int(fork_amid(&a) >> 8, 0, "a child has its own pid, names, counts and threads");
+	is_int(fork_amid(&a), 0, "a child has its own pid, names, counts and threads");
 	is_int(fork_amid(&dump), 0, "a fork while a profile is written: the child may write its own");
 	prof_session_stop(0, NULL);
 }
 
+/* ------------------------------------------------------------------ what a thread looks for */
+
+static void
+hold_history(void) {
+	if (module_history_try_hold()) {
+		stop_here();
+		module_history_release();
+	}
+}
+
+static void
+look_at_history(void) {
+	must(module_history_try_hold(), 1);
+}
+
+static int
+open_slowly(const char *path, int flags, unsigned mode) {
+	stop_here();
+	n_made++;
+	return os_hooks_real.open(path, flags, mode);
+}
+
+static void
+look_for_group(void) {
+	room_group_look();
+}
+
+static void
+look_in_child(void) {
+	n_made = 0;
+	room_group_look();
+	must(n_made > 0, 1);
+}
+
+static void
+test_looking(void) {
+	static const struct amid history = {hold_history, look_at_history},
+	    group = {look_for_group, look_in_child};
+
+	is_int(fork_amid(&history), 0, "a fork while objects are recorded: the child may record");
+	room_group_forget();
+	hooks = os_hooks_real;
+	hooks.open = open_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&group), 0, "a fork while the memory cgroup is searched: the child searches");
+	os_hooks = &os_hooks_real;
+}
+
+/* ------------------------------------------------------------------ triggers */
+
+static unsigned nread, ndumped;
+
+static uint64_t
+now_is(void) {
+	return 1000;
+}
+
+static bool
+is_on(void) {
+	return true;
+}
+
+static uint64_t
+read_slowly(prof_metric_t metric) {
+	(void)metric;
+	nread++;
+	stop_here();
+	return 0;
+}
+
+static int
+count_dump(prof_kind_t kind, const char *metric, uint64_t value) {
+	(void)metric, (void)value;
+	ndumped += kind == prof_kind_alloc;
+	return 0;
+}
+
+static void
+beat(void) {
+	prof_trigger_heartbeat(600 << 10);
+}
+
+static void
+beat_in_child(void) {
+	nread = 0;
+	beat();
+	must(nread == 1, 1);
+	must(ndumped == 1, 2);
+	beat();
+	must(ndumped == 2, 3);
+}
+
+static void
+test_triggers(void) {
+	static const prof_trigger_hooks_t fake = {now_is, is_on, read_slowly, count_dump};
+	static const struct amid a = {beat, beat_in_child};
+	const prof_trigger_hooks_t *saved = prof_trigger_hooks;
+
+	prof_trigger_hooks = &fake;
+	prof_keep_set(prof_keep_min_gap_ms, 1000);
+	prof_threshold_set(prof_threshold_alloc, 1 << 20);
+	beat();
+	beat();
+	is_uint(ndumped, 1, "a profile after a mebibyte");
+	prof_threshold_set(prof_threshold_alloc, 1 << 20);
+	prof_threshold_set(prof_threshold_highwater, 1);
+	is_int(fork_amid(&a), 0, "a fork while the level is read: the child reads, and counts anew");
+	prof_keep_set(prof_keep_min_gap_ms, 0);
+	beat();
+	is_uint(ndumped, 2, "its parent has counted on");
+	prof_threshold_set(prof_threshold_alloc, 0);
+	prof_threshold_set(prof_threshold_highwater, 0);
+	prof_trigger_hooks = saved;
+}
+
+/* ------------------------------------------------------------------ the log */
+
+static unsigned
+nlogged(const char *path) {
+	char line[4096];
+	unsigned n = 0;
+	FILE *log = fopen(path, "r");
+
+	while (log != NULL && fgets(line, sizeof(line), log) != NULL)
+		n += strstr(line, "\"alloc_timestamp\"") != NULL;
+	if (log != NULL)
+		fclose(log);
+	return n;
+}
+
+static void
+log_in_child(void *arg) {
+	bool is_idle = *(bool *)arg;
+
+	must(prof_log_start("child.log") == (is_idle ? 0 : EFAULT), 1);
+	must(prof_log_stop() == 0, 2);
+	_exit(is_idle ? nlogged("child.log") != 0 : nlogged("parent.log") == 0);
+}
+
+static void *maps[16]; /* what the second thread has mapped; NULL: unmapped */
+static unsigned nmaps;
+
+static void *
+map_listed(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
+	void *p = os_hooks_real.mmap(addr, size, prot, flags, fd, offset);
+
+	if (is_second && nmaps < 16)
+		maps[nmaps++] = p;
+	return p;
+}
+
+static int
+unmap_listed(void *addr, size_t size) {
+	for (unsigned i = 0; i < nmaps; i++)
+		maps[i] = maps[i] == addr ? NULL : maps[i];
+	return os_hooks_real.munmap(addr, size);
+}
+
+static ssize_t
+write_slowly(int fd, const void *buf, size_t size) {
+	stop_here();
+	return os_hooks_real.write(fd, buf, size);
+}
+
+static void
+write_log(void) {
+	prof_log_stop();
+}
+
+/* The threads and stacks that the writer has numbered, and its buffer. */
+static void
+look_at_maps(void) {
+	must(nmaps >= 3, 1);
+	for (unsigned i = 0; i < nmaps; i++)
+		must(maps[i] == NULL, 2);
+}
+
+static void
+test_log(void) {
+	static const struct amid a = {write_log, look_at_maps};
+	static struct test_result r;
+	prof_fork_t saved = opt_prof_fork;
+
+	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
+	is_int(prof_log_start("parent.log"), 0, "a log");
+	sample();
+	for (int i = 0; i < 2; i++) {
+		bool is_idle = i > 0;
+
+		opt_prof_fork = is_idle ? prof_fork_idle : prof_fork_inherit;
+		run_forked(&r, log_in_child, &is_idle);
+		child_exits(&r, 0, "in a child it %s", is_idle ? "is over, with its records" : "goes on");
+	}
+	opt_prof_fork = saved;
+	hooks = os_hooks_real;
+	hooks.mmap = map_listed;
+	hooks.munmap = unmap_listed;
+	hooks.write = write_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&a), 0, "a fork while it is written: the child frees what the writer has");
+	os_hooks = &os_hooks_real;
+	ok(nlogged("parent.log") > 0, "the parent's has records");
+	prof_session_stop(0, NULL);
+}
+
+/* ------------------------------------------------------------------ at any instruction */
+
+#if CAN_STEP
+
+static bool (*works)(void); /* in a child, whether the stepped call can do its work anew */
+static unsigned nforks, nbad;
+
+/* Forks where neither the loader's lock nor the gate is held. */
+static void
+on_step(int sig, siginfo_t *info, void *context) {
+	int saved = errno, status = -1;
+
+	(void)sig, (void)info, (void)context;
+	if (is_listing || gate_is_entered(tls_get()))
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		alarm(60);
+		_exit(works() ? 0 : 1);
+	}
+	nforks++;
+	nbad += waitpid(pid, &status, 0) != pid || status != 0;
+	errno = saved;
+}
+
+static void
+step_through(void (*fn)(void), bool (*then)(void), const char *what) {
+	works = then;
+	nforks = nbad = 0;
+	step(true);
+	fn();
+	step(false);
+	ok(nforks > 10, "%u forks, at each instruction of %s", nforks, what);
+	is_uint(nbad, 0, "whose children can do that too");
+}
+
+static void
+scan_objects(void) {
+	frame_scan_try_look();
+}
+
+/* Unless no object may be listed there at all. */
+static bool
+scans_anew(void) {
+	bool is_lost = sys_modules(see_module, NULL, "") < 0;
+	unsigned before = nlisted;
+
+	frame_scan_try_look();
+	return is_lost || nlisted > before;
+}
+
+static bool
+tells_anew(void) {
+	prof_root()->figures.time_ns = 0;
+	prof_course_begin();
+	return prof_root()->figures.time_ns != 0;
+}
+
+static void
+test_steps(void) {
+	struct sigaction sa = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+
+	sigaction(SIGTRAP, &sa, NULL);
+	step_through(scan_objects, scans_anew, "a search for frames");
+	step_through(prof_course_begin, tells_anew, "what tells the figures");
+}
+
+#else
+
+static void
+test_steps(void) {
+	skip(4, "the processor is not one that this test steps");
+}
+
+#endif
+
 int
 main(void) {
 	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
-	    test_parent_box, test_fork_in_hook, test_counts, test_anew, NULL};
+	    test_parent_box, test_fork_in_hook, test_counts, test_anew, test_looking,
+	    test_triggers, test_log, test_steps, NULL};
 
 	alarm(300);
 	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");

@@ -2,7 +2,8 @@
  * Whose the actions of the deadly signals are: ours where the default stood, and only there; SIGINT
  * not in the first moments; what is set back to the default is taken again; a child starts clean;
  * a signal that is passed on while another thread takes its action again is acted on once; one that
- * meets the end of exit's profile is not lost.
+ * meets the end of exit's profile is not lost. What another thread was doing with a signal when the
+ * process forked is nothing to the child.
  */
 #include "test.h"
 
@@ -11,8 +12,10 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "os/gate.h"
 #include "os/nstime.h"
 #include "os/thread.h"
+#include "prof/control/prof_control.h"
 #include "prof/trigger/prof_signal.h"
 
 static uint64_t fake_ns = 100 * NSTIME_PER_SEC;
@@ -134,6 +137,11 @@ static struct {
 	bool is_on, has_installed, goes_on;
 } *crossing;
 
+/* Where a second thread stops for ever: in a call of sigaction() with such an action. */
+enum place { NOWHERE, LOOKS, INSTALLS };
+static __thread volatile enum place stops_at;
+static bool is_stopped;
+
 static bool
 count_acted(void) {
 	__atomic_fetch_add(&crossing->n_acted, 1, __ATOMIC_SEQ_CST);
@@ -144,6 +152,13 @@ static void
 until(bool *is_so) {
 	while (!__atomic_load_n(is_so, __ATOMIC_SEQ_CST))
 		usleep(100);
+}
+
+static void
+stop_here(void) {
+	__atomic_store_n(&is_stopped, true, __ATOMIC_SEQ_CST);
+	for (;;)
+		pause();
 }
 
 static void *
@@ -160,6 +175,11 @@ sigaction(int number, const struct sigaction *act, struct sigaction *old) {
 
 	*(void **)&real = dlsym(RTLD_NEXT, "sigaction");
 	int err = real(number, act, old);
+	if (stops_at == (act == NULL ? LOOKS : INSTALLS)) {
+		if (act != NULL)
+			raise(number); /* not known to be ours yet */
+		stop_here();
+	}
 	if (crossing == NULL || number != SIGTERM || act == NULL)
 		return err;
 	if (act->sa_handler == SIG_DFL && crossing->is_on) {
@@ -226,6 +246,177 @@ test_exit_meanwhile(void) {
 	ok(died_of(&r, SIGTERM), "a signal while the profile of exit ends: the process dies of it");
 }
 
+/* ------------------------------------------------------------------ a fork amid all that */
+
+/* The process forks while its second thread has stopped; what the child does, and dies of. */
+struct amid {
+	void (*second)(void);
+	void (*child)(void);
+	int signal;
+	const char *what;
+};
+
+static struct {
+	int n_acted; /* how often the handler of the child acted on a signal */
+	bool has_come_far;
+} *told;
+static bool is_in_child;
+
+static bool
+no_thread(void) {
+	told->n_acted += is_in_child;
+	return false;
+}
+
+static bool
+a_thread(void) {
+	told->n_acted += is_in_child;
+	return true;
+}
+
+static void
+look(void) {
+	signal(SIGTERM, SIG_DFL);
+	stops_at = LOOKS;
+	prof_signal_tick();
+}
+
+static void
+look_in_child(void) {
+	prof_signal_tick();
+	told->has_come_far = whose(SIGTERM) == 'l';
+	raise(SIGTERM);
+}
+
+static void
+install(void) {
+	signal(SIGTERM, SIG_DFL);
+	stops_at = INSTALLS;
+	prof_signal_tick();
+}
+
+static void
+install_in_child(void) {
+	signal(SIGTERM, SIG_DFL);
+	prof_signal_tick();
+	told->has_come_far = told->n_acted == 0;
+	raise(SIGTERM);
+}
+
+static void
+pass_on(void) {
+	prof_signal_tick();
+	stops_at = LOOKS;
+	raise(SIGTERM);
+}
+
+/* Amid the allocator, where a signal is noted and its echo is not. */
+static void
+note_in_child(void) {
+	prof_signal_wake_hook = a_thread;
+	tls_get()->inside++;
+	raise(SIGHUP);
+	raise(SIGHUP);
+	tls_get()->inside--;
+	told->has_come_far = prof_signal_is_due();
+	prof_signal_tick();
+}
+
+static void
+write_at_exit(void) {
+	prof_signal_exit_begin();
+	stop_here();
+}
+
+static void
+raise_in_child(void) {
+	told->has_come_far = true;
+	raise(SIGTERM);
+}
+
+/* A timer repeats the signal until the thread has left the allocator, in the parent. */
+static void
+have_timer(void) {
+	tls_get()->inside++;
+	raise(SIGTERM);
+	stop_here();
+}
+
+static void
+time_in_child(void) {
+	tls_get()->inside++;
+	raise(SIGTERM);
+	while (__atomic_load_n(&told->n_acted, __ATOMIC_SEQ_CST) < 3)
+		usleep(100);
+	told->n_acted = 0;
+	told->has_come_far = true;
+	tls_get()->inside--;
+	for (;;)
+		pause();
+}
+
+static void
+block(int how) {
+	sigset_t term;
+
+	sigemptyset(&term);
+	sigaddset(&term, SIGTERM);
+	pthread_sigmask(how, &term, NULL);
+}
+
+static void *
+second(void *arg) {
+	block(SIG_UNBLOCK);
+	((const struct amid *)arg)->second();
+	return NULL;
+}
+
+/* The exit status says whether the child died of the signal. */
+static void
+fork_amid(void *arg) {
+	const struct amid *a = arg;
+	pthread_t t;
+	int status = -1;
+
+	prof_signal_tick();
+	prof_signal_wake_hook = no_thread;
+	block(SIG_BLOCK); /* a timer rings in the second thread */
+	pthread_create(&t, NULL, second, arg);
+	until(&is_stopped);
+	pid_t pid = fork();
+	is_in_child = pid == 0;
+	if (pid == 0) {
+		block(SIG_UNBLOCK);
+		alarm(60);
+		a->child();
+		_exit(1);
+	}
+	waitpid(pid, &status, 0);
+	_exit(WIFSIGNALED(status) && WTERMSIG(status) == a->signal ? 0 : 1);
+}
+
+static void
+test_forks(void) {
+	static struct test_result r;
+	static struct amid each[] = {
+		{look, look_in_child, SIGTERM, "an action is looked at"},
+		{install, install_in_child, SIGTERM, "an action is installed"},
+		{pass_on, note_in_child, SIGHUP, "a signal is passed on"},
+		{write_at_exit, raise_in_child, SIGTERM, "exit writes its profile"},
+		{have_timer, time_in_child, SIGTERM, "a timer repeats a signal"},
+	};
+
+	opt_prof_thread = prof_thread_false;
+	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (unsigned i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		memset(told, 0, sizeof(*told));
+		run_forked(&r, fork_amid, &each[i]);
+		child_exits(&r, 0, "a fork while %s: the child dies of its own signal", each[i].what);
+		ok(told->has_come_far, "not before");
+		ok(told->n_acted > 0, "and its handler acted on it");
+	}
+}
+
 int
 main(void) {
 	if (!config_prof) {
@@ -238,5 +429,7 @@ main(void) {
 	test_death();
 	test_crossing();
 	test_exit_meanwhile();
+	crossing = NULL;
+	test_forks();
 	return done_testing();
 }

@@ -197,6 +197,5 @@ prof_course_begin(void) {
 
 void
 prof_course_postfork_child(void) {
-	course.limit_age = 0;
 	atomic_store_b(&course.is_telling, false, MO_RELAXED);
 }

@@ -848,7 +848,6 @@ prof_sys_exe(char *buf, size_t size) {
 void
 prof_sys_postfork_child(void) {
 	atomic_store_u64(&names.seq, 0, MO_RELAXED);
-	atomic_store_u64(&names.temp_seq, 0, MO_RELAXED);
 	for (unsigned i = 0; i < prof_kind_n; i++) {
 		atomic_store_u64(&names.kseq[i], 0, MO_RELAXED);
 	}

@@ -102,7 +102,7 @@ prof_sample_scale(int doublings) {
 	gate_lock(&sampling.mtx);
 	int shift = (int)sampling.shift + doublings;
 	shift = shift < 0 ? 0 : shift > SHIFT_MAX ? SHIFT_MAX : shift;
-	if (sampling.shift != (unsigned)shift && prof_sample_rate() != 0) {
+	if (sampling.shift != (unsigned)shift) {
 		sampling.shift = (unsigned)shift;
 		rate_make_locked();
 	}
