@@ -401,9 +401,9 @@ arena_return_sorted(szind_t szind, void *const *ptrs, unsigned n, const arena_t 
 }
 
 /*
- * Returns objects to their slabs, or to stocks (arena_may_stock) if there is room. Long rows of one bin
- * that go to slabs, the usual case, are returned without sorting; all others in batches that are
- * sorted, so that a batch locks each bin about once.
+ * Returns objects to their slabs, or to stocks (arena_may_stock) if there is room. Long rows of one
+ * bin that go to slabs, the usual case, are returned without sorting; all others in batches that
+ * are sorted, so that a batch locks each bin about once.
  */
 void
 arena_small_return(szind_t szind, void **ptrs, unsigned n, const arena_t *from) {
