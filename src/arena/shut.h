@@ -9,8 +9,9 @@
  * accessible again stays shut for ever, outside the ring. Invariant: the page map says
  * extent_state_shut meanwhile, by which a double free is detected; statistics of the arena count
  * them as allocated. The comment of shut_try_keep() says which are shut. No lock: the places of the
- * ring are atomic, and an extent taken out belongs to the thread that took it. Callers, in imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock:
- * ifree_in_gate(), and imalloc_relieved() for shut_flush().
+ * ring are atomic, and an extent taken out belongs to the thread that took it. Callers, in
+ * imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock: ifree_in_gate(), and
+ * imalloc_relieved() for shut_flush().
  */
 #ifndef ARENA_SHUT_H
 #define ARENA_SHUT_H

@@ -75,9 +75,10 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 	}
 	piece_break(e->addr, n);
 	/*
-	 * The room, a quarter of the size, lets blocks grow in place by small steps, each of which would
-	 * otherwise move the whole block. One that has done so consists of two mappings, which cannot be
-	 * moved out, and is copied the next time. So a block that grows by a sixteenth or more gets none.
+	 * The room, a quarter of the size, lets blocks grow in place by small steps, each of which
+	 * would otherwise move the whole block. One that has done so consists of two mappings, which
+	 * cannot be moved out, and is copied the next time. So a block that grows by a sixteenth or
+	 * more gets none.
 	 */
 	size_t room = size - n < size / 16 ? align_up(size / 4, max_zu(PAC_GRAIN, PAGE)) : 0;
 	edata_t *to = pac_alloc_new(pac, size, room, alignment);

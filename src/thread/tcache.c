@@ -110,28 +110,13 @@ bin_is_past_zero(const cache_bin_t *b, const tcache_cold_t *c) {
 	return b->countdown > c->window;
 }
 
-/* Adds the bin's requests, and so many flushes, to the counters of the cache's arena. */
-static void
-bin_report(const tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned nflushes) {
-	tcache_cold_t *c = &tc->cold[slot];
-	if (slot_is_small(slot)) {
-		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests,
-		    nflushes);
-	} else {
-		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, nflushes);
-	}
-	c->nrequests = 0;
-}
-
 /*
  * Adds the pops since the last fold to the bin's nrequests and, in bytes, to tsd->popped (not those
  * of an explicit cache). Returns their bytes, which all callers but tcache_flush() add to
  * tsd->event_bytes, themselves or by thread_event_*(). A countdown that has wrapped becomes 0.
- * Reports requests before they exceed 32 bits: where a thread pops and pushes the same objects
- * again and again there is no fill or flush, which report them otherwise.
  */
 static uint64_t
-bin_fold(tsd_t *tsd, tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
+bin_fold(tsd_t *tsd, const tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	uint32_t pops = c->window - b->countdown; /* correct also after a wrap below zero */
 	uint64_t bytes = (uint64_t)pops * b->size;
 	if (unlikely(bin_is_past_zero(b, c))) {
@@ -139,9 +124,6 @@ bin_fold(tsd_t *tsd, tcache_t *tc, cache_bin_t *b, tcache_cold_t *c) {
 	}
 	c->window = b->countdown;
 	c->nrequests += pops;
-	if (unlikely(c->nrequests > INT32_MAX)) {
-		bin_report(tsd, tc, (unsigned)(b - tc->bins), 0);
-	}
 	if (tc->is_auto) {
 		tsd->popped += bytes; /* requests to an explicit cache are counted one by one */
 	}
@@ -191,16 +173,42 @@ tcache_is_due(const tcache_t *tc) {
 	return false;
 }
 
+/* Adds the bin's requests, and so many flushes, to the counters of the cache's arena. */
+static void
+bin_report(const tsd_t *tsd, tcache_t *tc, unsigned slot, unsigned nflushes) {
+	tcache_cold_t *c = &tc->cold[slot];
+	if (slot_is_small(slot)) {
+		arena_small_count_requests(tc->arena, slot - 1, bin_shard(tsd, slot), c->nrequests,
+		    nflushes);
+	} else {
+		arena_large_count_requests(tc->arena, slot - 1, c->nrequests, 0, nflushes);
+	}
+	c->nrequests = 0;
+}
+
 /*
- * For each request to an explicit cache: draws new distances if the sample rate changed, as a
- * recall handles only the thread's own cache.
+ * Reports requests before they exceed 32 bits: where a thread pops and pushes the same objects
+ * again and again there is no fill or flush, which report them otherwise. Called at upkeep, and at
+ * each request to an explicit cache, which has no upkeep.
  */
 static void
-tcache_look_by_hand(tsd_t *tsd, tcache_t *tc) {
+bin_report_many(const tsd_t *tsd, tcache_t *tc, unsigned slot) {
+	if (unlikely(tc->cold[slot].nrequests > INT32_MAX)) {
+		bin_report(tsd, tc, slot, 0);
+	}
+}
+
+/*
+ * For each request to an explicit cache: draws new distances if the sample rate changed, as a
+ * recall handles only the thread's own cache, and does what upkeep does for that.
+ */
+static NOINLINE void
+tcache_look_by_hand(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	if (tc->interval != tsd->sample_interval) {
 		tc->interval = tsd->sample_interval;
 		tcache_retune(tsd, tc);
 	}
+	bin_report_many(tsd, tc, slot);
 }
 
 bool
@@ -210,7 +218,7 @@ tcache_count_to_sample(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
-		tcache_look_by_hand(tsd, tc);
+		tcache_look_by_hand(tsd, tc, slot);
 	}
 	if (b->countdown != 0 && likely(!bin_is_past_zero(b, c)) && --b->countdown != 0) {
 		return false;
@@ -235,7 +243,7 @@ tcache_count_apart(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
 	if (unlikely(!tc->is_auto)) {
-		tcache_look_by_hand(tsd, tc);
+		tcache_look_by_hand(tsd, tc, slot);
 	}
 	b->countdown -= b->countdown != 0;
 	uint64_t bytes = bin_fold(tsd, tc, b, c);
@@ -948,6 +956,7 @@ static void
 bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 	cache_bin_t *b = &tc->bins[slot];
 	tcache_cold_t *c = &tc->cold[slot];
+	bin_report_many(tsd, tc, slot);
 	uint16_t now = c->nslots > c->max ? (uint16_t)(nstime_monotonic_coarse_ns() >> 26) : 0;
 	/* Only two misses without an upkeep between them grant slots to a bin that has none. */
 	c->was_empty = c->was_empty && c->nslots != 0;
