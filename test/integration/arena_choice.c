@@ -445,6 +445,7 @@ child_bounded(void) {
 		uintptr_t old = (uintptr_t)p[i];
 
 		p[i] = keep(realloc(p[i], PAGES(1490)));
+		p[i] = keep(realloc(p[i], PAGES(1600))); /* more than lies before the next object */
 		nmoved += (uintptr_t)p[i] != old;
 	}
 	for (unsigned i = 0; i < 16; i++)
