@@ -412,7 +412,7 @@ arena_small_return(szind_t szind, void **ptrs, unsigned n, const arena_t *from) 
 		canary_check_free(ptrs, n, sz_i2s(szind));
 	}
 	for (unsigned done; n > 0; ptrs += done, n -= done) {
-		done = arena_has_stock_room(szind, ptrs[0], from) ? 0
+		done = from != NULL && arena_has_stock_room(szind, ptrs[0], from) ? 0
 		    : arena_put_row(szind, ptrs, n, &empty);
 		if (done < FLUSH_ROW_MIN && done < n) {
 			unsigned batch = (unsigned)min_zu(n - done, FLUSH_MAX);

@@ -15,6 +15,8 @@ static LARGE_BSS struct {
 	atomic_zu_t bytes;         /* of address space */
 } shut;
 
+cassert((SHUT_MAX & (SHUT_MAX - 1)) == 0); /* so that n may wrap */
+
 /*
  * Puts e, which may be NULL, into a place of the ring, makes the extent that was there accessible
  * and frees it. If the system refuses that, it stays shut for ever and its address space is lost.
@@ -35,11 +37,9 @@ shut_replace(unsigned place, edata_t *e) {
 	}
 }
 
-/* Opens the oldest extents until one of so many bytes has room; counts its bytes. */
+/* Opens the oldest extents, those put in before the `first`-th, until the bytes are allowed. */
 static void
-shut_make_room(size_t bytes) {
-	unsigned first = atomic_load_u32(&shut.n, MO_RELAXED);
-	atomic_fetch_add_zu(&shut.bytes, bytes, MO_RELAXED);
+shut_trim(unsigned first) {
 	for (unsigned i = first; i - first < SHUT_MAX
 	    && atomic_load_zu(&shut.bytes, MO_RELAXED) > SHUT_BYTES; i++) {
 		shut_replace(i, NULL);
@@ -69,13 +69,17 @@ shut_try_keep(edata_t *e) {
 	    || e->nguards != 0 || e->size > SHUT_BYTES / 2) {
 		return false;
 	}
-	shut_make_room(e->size);
+	atomic_fetch_add_zu(&shut.bytes, e->size, MO_RELAXED);
+	shut_trim(atomic_load_u32(&shut.n, MO_RELAXED));
 	if (shut_pages(e) != 0) {
 		atomic_fetch_sub_zu(&shut.bytes, e->size, MO_RELAXED);
 		return false;
 	}
 	e->state = extent_state_shut;
 	emap_set_boundary(e);
-	shut_replace(atomic_fetch_add_u32(&shut.n, 1, MO_RELAXED), e);
+	unsigned place = atomic_fetch_add_u32(&shut.n, 1, MO_RELAXED);
+	shut_replace(place, e);
+	/* Again, because what other threads had counted but not put in yet could not be opened. */
+	shut_trim(place + 1);
 	return true;
 }

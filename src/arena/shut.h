@@ -19,8 +19,8 @@
 #include "meta/edata.h"
 
 /*
- * Maximum number of extents in the ring, and of the sum of their sizes in bytes, which threads that
- * shut extents at once may leave lower than it needs to be.
+ * Maximum number of extents in the ring, and of the sum of their sizes in bytes. Threads that shut
+ * extents at once may exceed it meanwhile, and may leave the sum lower than it needs to be.
  */
 #define SHUT_MAX 32u
 #define SHUT_BYTES ((size_t)256 << 20)

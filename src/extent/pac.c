@@ -243,40 +243,31 @@ pac_alloc_as(pac_t *pac, size_t size, size_t alignment, bool zero, bool is_dense
 	return e;
 }
 
-/* Takes address space behind which `room` bytes more are free, which stay retained. */
-static edata_t *
-pac_take_roomy(pac_t *pac, size_t size, size_t room, size_t alignment) {
-	edata_t *e = ecache_take(&pac->src, &pac->retained, size + room, alignment, 64);
-	if (e == NULL) {
-		e = extent_grow(&pac->src, &pac->retained, size + room, alignment);
+edata_t *
+pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment) {
+	assert(size > 0 && ((size | room) & PAGE_MASK) == 0);
+	edata_t *e = pac_take_new(pac, size + room, alignment, false);
+	if (e == NULL && room != 0) {
+		e = pac_take_new(pac, size, alignment, false);
 	}
-	edata_t *tail = e == NULL ? NULL : extent_split(&pac->src, e, size);
-	if (tail == NULL) {
-		if (e != NULL) {
-			ecache_put(&pac->src, &pac->retained, e);
-		}
-		return NULL;
-	}
-	ecache_put(&pac->src, &pac->retained, tail);
-	e = pac_committed(pac, e);
 	if (e != NULL) {
-		pac_mapped_add(pac, size);
+		assert(e->size >= size && e->state == extent_state_active);
+		pac_mapped_sub(pac, e->size - size);
+		pac_active_add(pac, size >> LG_PAGE, true);
 	}
 	return e;
 }
 
-edata_t *
-pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment) {
-	assert(size > 0 && ((size | room) & PAGE_MASK) == 0);
-	edata_t *e = room == 0 ? NULL : pac_take_roomy(pac, size, room, alignment);
-	if (e == NULL) {
-		e = pac_take_new(pac, size, alignment, false);
+void
+pac_leave_room(pac_t *pac, edata_t *e, size_t size) {
+	size_t room = e->size - size;
+	edata_t *tail = room == 0 ? NULL : extent_split(&pac->src, e, size);
+	if (tail != NULL) {
+		ecache_put(&pac->src, &pac->retained, tail);
+	} else if (room != 0) {
+		pac_mapped_add(pac, room);
+		pac_active_count(pac, room >> LG_PAGE);
 	}
-	if (e != NULL) {
-		assert(e->size == size && e->state == extent_state_active);
-		pac_active_add(pac, size >> LG_PAGE, true);
-	}
-	return e;
 }
 
 /*

@@ -71,11 +71,15 @@ pac_alloc_dense(pac_t *pac, size_t size) {
 }
 
 /*
- * As pac_alloc() with zero false, but of retained or new address space only. `room` (a multiple of
- * PAGE, or 0) more bytes of retained address space follow, so that the extent can grow in place; if
- * there is no place for both, the extent is made without room.
+ * As pac_alloc() with zero false, but of retained or new address space only, and longer by `room`
+ * bytes (a multiple of PAGE, or 0) if there is a place for both. The room does not count as in use.
  */
 edata_t *pac_alloc_new(pac_t *pac, size_t size, size_t room, size_t alignment);
+/*
+ * Makes what follows the first `size` bytes of an extent of pac_alloc_new() retained; without
+ * memory for a descriptor the extent keeps it, and it counts as in use.
+ */
+void pac_leave_room(pac_t *pac, edata_t *e, size_t size);
 
 /*
  * As pac_alloc(), with guard pages (extent/guard.h) if the system and guard_limit allow; without

@@ -288,10 +288,19 @@ pac_hot_try_cool(pac_t *pac, size_t size) {
 
 bool
 pac_hot_is_at(const pac_t *pac, const char *addr) {
-	uint64_t elem = emap_elem_any(addr);
-	if (elem_state(elem) != extent_state_active && elem_state(elem) != extent_state_hot) {
-		return false;
+	edata_t seen = {.state = extent_state_dirty};
+	for (unsigned i = 0; i < 2 && seen.state == extent_state_dirty; i++) {
+		uint64_t elem = emap_elem_any(addr);
+		extent_state_t state = elem_state(elem);
+		if (state != extent_state_active && state != extent_state_hot
+		    && state != extent_state_dirty) {
+			return false;
+		}
+		seen = edata_seen(elem_edata(elem));
+		if (seen.arena_ind != pac->src.ehooks.arena_ind) {
+			return false;
+		}
+		addr += PAGE_FLOOR(__atomic_load_n(&elem_edata(elem)->size, __ATOMIC_RELAXED));
 	}
-	edata_t seen = edata_seen(elem_edata(elem));
-	return seen.arena_ind == pac->src.ehooks.arena_ind && seen.state == extent_state_hot;
+	return seen.state == extent_state_hot;
 }

@@ -83,8 +83,9 @@ void pac_hot_flush(pac_t *pac);
  */
 bool pac_hot_try_cool(pac_t *pac, size_t size);
 /*
- * Whether a hot extent of this cache begins at addr, which is the end of an extent. Takes no lock,
- * so that may change at any time. The page map of a hot extent that was an object says active.
+ * Whether a hot extent of this cache begins at addr, which is the end of an extent, or behind a
+ * dirty one that begins there. Takes no lock, so that may change at any time. The page map of a hot
+ * extent that was an object says active.
  */
 bool pac_hot_is_at(const pac_t *pac, const char *addr);
 

@@ -31,14 +31,16 @@ pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
 }
 
 /*
- * Maps an extent again that may be unmapped, because a move over it failed, and makes it retained;
- * if its place is not free any more, forgets it. Ends all moves.
+ * Maps an extent of pac_alloc_new() again that may be unmapped, because a move over it failed, and
+ * makes it retained; if its place is not free any more, forgets it. Ends all moves. size: without
+ * the room.
  */
 static void
-pac_give_up(pac_t *pac, edata_t *e) {
+pac_give_up(pac_t *pac, edata_t *e, size_t size) {
 	bool is_committed = true;
 	atomic_store_b(&move_is_over, true, MO_RELAXED);
-	pac_active_uncount(pac, e->size >> LG_PAGE);
+	pac_active_uncount(pac, size >> LG_PAGE);
+	pac_mapped_count(pac, e->size - size); /* as the room is subtracted with the rest */
 	if (pages_map(e->addr, e->size, PAGE, &is_committed) != NULL) {
 		emap_set_boundary(e);
 		pac_retain(pac, e, NULL);
@@ -76,9 +78,8 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 	piece_break(e->addr, n);
 	/*
 	 * The room, a quarter of the size, lets blocks grow in place by small steps, each of which
-	 * would otherwise move the whole block. One that has done so consists of two mappings, which
-	 * cannot be moved out, and is copied the next time. So a block that grows by a sixteenth or
-	 * more gets none.
+	 * would otherwise move the whole block. It is in the mapping of the moved pages, so that a
+	 * block which has grown into it is one mapping and can move again.
 	 */
 	size_t room = size - n < size / 16 ? align_up(size / 4, max_zu(PAC_GRAIN, PAGE)) : 0;
 	edata_t *to = pac_alloc_new(pac, size, room, alignment);
@@ -87,13 +88,14 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 		return NULL;
 	}
 	emap_clear_boundary(to);
-	if (pages_move_over(between, n, to->addr, size) != 0) {
+	if (pages_move_over(between, n, to->addr, to->size) != 0) {
 		pac_move_back(between, n, e->addr);
-		pac_give_up(pac, to);
+		pac_give_up(pac, to, size);
 		return NULL;
 	}
 	to->is_zeroed = true; /* what follows the pages of e */
 	extent_set_moved(to, true);
+	pac_leave_room(pac, to, size);
 	emap_set_boundary(to);
 	pac_leave_place(pac, e);
 	return to;

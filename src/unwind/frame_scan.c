@@ -12,7 +12,7 @@
  * first; so does an object that is back at its place, if another was there meanwhile. Until the
  * next look the old entry is found, so an FDE is checked at each use: it and its CIE must still lie
  * in the .eh_frame that was scanned, and its function begin where it did. No lock; one thread at a
- * time adds entries (module_history_look()). Called by module_history.c, unwind_rows.c,
+ * time adds entries (module_history_try_look()). Called by module_history.c, unwind_rows.c,
  * unwind_step.c and prof_backtrace.c.
  */
 #include "unwind/frame_scan.h"

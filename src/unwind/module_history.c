@@ -187,12 +187,12 @@ look_at(void *must_forget, const struct sys_module_s *m) {
 	return note_module(NULL, m);
 }
 
-void
-module_history_look(void) {
+bool
+module_history_try_look(void) {
 	uint64_t adds, subs;
 	bool is_known = sys_module_changes(&adds, &subs);
 	if (!module_history_try_hold()) {
-		return;
+		return false;
 	}
 	frame_scan_begin();
 	bool must_forget = !is_known || subs != history.subs;
@@ -208,6 +208,7 @@ module_history_look(void) {
 		unwind_rows_forget();
 	}
 	module_history_release();
+	return true;
 }
 
 const module_record_t *

@@ -38,11 +38,11 @@ typedef struct module_record_s {
  * A look, if any objects were loaded or unloaded since the last one, or one could not be recorded
  * then, or the loader does not count them. If some were unloaded or scanned for unwind tables, or
  * the loader does not count, all cached unwind rows are forgotten. The program itself is not
- * recorded. Does nothing while another thread makes records. Takes the loader's lock, so the caller
+ * recorded. Returns false, and has done nothing, while another thread makes records. Takes the loader's lock, so the caller
  * must hold no lock and be outside the gate (os/gate.h); to be called from time to time, and at
  * once if frame_scan_is_wanted(). Objects beyond MODULE_HISTORY_MAX are not recorded.
  */
-void module_history_look(void);
+bool module_history_try_look(void);
 /*
  * A hash that identifies the objects in which these return addresses lie: equal numbers are taken
  * for the same objects. 0 means that they lie only in objects that are never unloaded, or that the

@@ -422,9 +422,8 @@ fp_boot(void) {
 		return ENOTSUP;
 	}
 	if (!is_booted) {
-		module_history_look();
-		/* Not earlier: the child of a fork meanwhile does it anew. */
-		is_booted = true;
+		/* Set after the look: the child of a fork meanwhile does it anew. */
+		is_booted = module_history_try_look();
 	}
 	/* Fails if not even our own caller is described: there is no table that can be read. */
 	unsigned kind = ROW_KIND(unwind_row_find((uintptr_t)__builtin_return_address(0)));

@@ -195,6 +195,13 @@ test_cool(void) {
 	is_uint(pac_expand(&arena->pac, whole, 3 * size, false), 0, "the first third grows over both");
 	ok(whole->addr == addr && whole->size == 3 * size, "and is as it was");
 	is_uint(stacked(), 0, "nothing is hot");
+	is_uint(pac_shrink(&arena->pac, whole, 2 * size), 0, "the last third again");
+	edata_t *last = pac_alloc(&arena->pac, size, PAGE, false);
+	is_uint(pac_shrink(&arena->pac, whole, size), 0, "and the one before it");
+	pac_hot_flush(&arena->pac);
+	pac_dalloc(&arena->pac, last);
+	is_uint(stacked(), size >> LG_PAGE, "the last one is hot, behind a dirty one");
+	is_uint(pac_expand(&arena->pac, whole, 3 * size, false), 0, "the first grows over both");
 	pac_dalloc(&arena->pac, whole);
 	gate_exit(tls_get());
 	decay_all();

@@ -753,7 +753,7 @@ step_through(void (*fn)(void), bool (*then)(void), const char *what) {
 
 static void
 scan_objects(void) {
-	module_history_look();
+	module_history_try_look();
 }
 
 /* Unless no object may be listed there at all. */
@@ -762,7 +762,7 @@ scans_anew(void) {
 	bool is_lost = sys_modules(see_module, NULL, "") < 0;
 	unsigned before = nlisted;
 
-	module_history_look();
+	module_history_try_look();
 	return is_lost || nlisted > before;
 }
 

@@ -744,7 +744,7 @@ static void
 write_modules(prof_writer_t *w, bool as_maps) {
 	assert(!gate_is_entered(tls_get()));
 	modules_t m = {.as_maps = as_maps};
-	module_history_look();
+	module_history_try_look();
 	prof_sys_exe(dumper.maps, sizeof(dumper.maps));
 	modules_list(&m);
 	prof_write_data(w, m.store.at, m.is_short ? 0 : m.len);
@@ -799,7 +799,7 @@ write_profile(prof_writer_t *w, const prof_dump_t *d) {
 	assert(!gate_is_entered(tls_get()));
 	const prof_snap_t *snap = &dumper.snap;
 	if (!d->in_handler) {
-		module_history_look();
+		module_history_try_look();
 	}
 	dumper.last_module = module_history_last();
 	dumper.has_shadows = module_history_has_shadows(dumper.last_module);

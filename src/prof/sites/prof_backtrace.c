@@ -277,7 +277,9 @@ refresh_sometimes(void) {
 	}
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
-	module_history_look();
+	if (!module_history_try_look()) {
+		atomic_store_u64(&backtrace.refreshed_ns, last, MO_RELAXED); /* the next upkeep tries again */
+	}
 	gate_reenter(t, depth);
 }
 
