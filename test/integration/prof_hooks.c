@@ -7,6 +7,8 @@
 #include "heap.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
@@ -481,10 +483,15 @@ static size_t npieces, nbytes;
 
 static void
 asking_on_text(void *opaque, const char *text) {
+	char *name = (char *)"inner.heap", *none = NULL;
+
 	write_nowhere(opaque, text);
 	npieces++;
 	nbytes += strlen(text);
-	ask_for_files();
+	if (npieces > 1)
+		return;
+	err_of_start = ctl_write("prof.session.start", none);
+	err_of_dump = ctl_write("prof.dump", name);
 	err_of_recent = print_recent(write_nowhere);
 }
 
@@ -499,6 +506,57 @@ asking_on_dump(const char *path) {
 	if (mallctl("arenas.create", &ind, &len, NULL, 0) != 0 || mallctl("tcache.create", &cache, &len,
 	    NULL, 0) != 0)
 		errors++;
+}
+
+/* A thread in the callback of the list dumps while the hook of another dump prints the list. */
+static atomic_int n_meets;
+
+static void
+meet(int n) {
+	atomic_fetch_add(&n_meets, 1);
+	while (atomic_load(&n_meets) < n)
+		sched_yield();
+}
+
+static void
+listing_on_dump(const char *path) {
+	(void)path;
+	meet(2);
+	err_of_recent = print_recent(write_nowhere);
+}
+
+static void
+dumping_on_text(void *opaque, const char *text) {
+	char *name = (char *)"inner.heap";
+
+	write_nowhere(opaque, text);
+	if (atomic_load(&n_meets) < 2) {
+		meet(2);
+		err_of_dump = ctl_write("prof.dump", name);
+	}
+}
+
+static void *
+list_recent(void *arg) {
+	(void)arg;
+	err_of_start = print_recent(dumping_on_text);
+	return NULL;
+}
+
+static void
+dump_and_list_at_once(void) {
+	pthread_t t;
+
+	set_hook(DUMP, listing_on_dump);
+	atomic_store(&n_meets, 0);
+	err_of_dump = err_of_recent = err_of_start = -1;
+	pthread_create(&t, NULL, list_recent, NULL);
+	while (atomic_load(&n_meets) == 0)
+		sched_yield();
+	is_int(ctl_void("prof.dump"), 0, "a dump whose hook prints the list, while another thread does");
+	pthread_join(t, NULL);
+	is_int(err_of_dump, EBUSY, "in whose callback a dump waits for a while only");
+	ok(err_of_start == 0 && err_of_recent == 0, "so both print it");
 }
 
 static void
@@ -529,11 +587,13 @@ hooks_that_ask(void) {
 	is_int(err_of_stop, EBUSY, "no stop of the session");
 	is_int(err_of_start, EALREADY, "no start");
 	is_int(err_of_recent, 0, "but the recent list");
-	err_of_dump = err_of_stop = err_of_start = 0;
+	err_of_dump = err_of_start = -1;
 	is_int(print_recent(asking_on_text), 0, "the recent list");
-	is_int(err_of_dump, EBUSY, "from its callback: no dump, whose hook may wait to print it");
-	ok(err_of_stop == EBUSY && err_of_start == EALREADY, "no stop, no start");
+	is_int(err_of_dump, 0, "from its callback: a dump, whose hook cannot print the list");
+	is_int(err_of_start, EALREADY, "no start");
 	is_int(err_of_recent, EBUSY, "nor the list itself");
+	dump_and_list_at_once();
+	set_hook(DUMP, asking_on_dump);
 	ok(npieces <= 2 + nbytes / 500, "in large pieces: %zu of %zu bytes", npieces, nbytes);
 	is_int(ctl_void("prof.session.stop"), 0, "stop");
 	is_int(err_of_stop, EBUSY, "from the hook of its profile: it is being stopped");

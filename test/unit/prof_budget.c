@@ -1,6 +1,8 @@
 /* The rule of the budget, and what it makes of a rate of allocation that jumps. */
 #include "test.h"
 
+#include "os/gate.h"
+#include "prof/sites/prof_data.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/trigger/prof_budget.h"
 
@@ -141,6 +143,10 @@ test_scale(void) {
 int
 main(void) {
 	free(keep(malloc(1)));
+	gate_enter(tls_get());
+	if (prof_data_boot() != 0)
+		bail_out("boot");
+	gate_exit(tls_get());
 	test_rule();
 	test_scale();
 	test_jump();

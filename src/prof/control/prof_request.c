@@ -145,10 +145,11 @@ refuse_by_state(prof_answer_t *a, int err) {
 
 /*
  * Tests the directory in request.text, of len bytes, by a file that is removed at once. 0 or an
- * errno. A name that exists already is not a fault of the directory.
+ * errno. If the name exists already, the errno `err` of O_TMPFILE decides: those of a file system
+ * or a kernel without it are no fault of the directory.
  */
 static int
-named_file_fault(size_t len) {
+named_file_fault(size_t len, int err) {
 	assert(len < sizeof(request.text)); /* a name that is cut is ENAMETOOLONG, as the whole one */
 	fmt_snprintf(request.text + len, sizeof(request.text) - len, ".jeprof.%d.probe", sys_pid());
 	int fd = sys_open(request.text, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -157,7 +158,10 @@ named_file_fault(size_t len) {
 		sys_unlink(request.text);
 	}
 	request.text[len] = '\0';
-	return fd >= 0 || fd == -EEXIST ? 0 : -fd;
+	if (fd == -EEXIST) {
+		return err == EOPNOTSUPP || err == EISDIR ? 0 : err;
+	}
+	return fd >= 0 ? 0 : -fd;
 }
 
 /*
@@ -180,7 +184,7 @@ directory_fault(void) {
 		sys_close(fd);
 		return 0;
 	}
-	return named_file_fault((size_t)(slash + 1 - request.text));
+	return named_file_fault((size_t)(slash + 1 - request.text), -fd);
 }
 
 /*

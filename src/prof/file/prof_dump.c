@@ -1153,10 +1153,13 @@ lock_has_waiter(void) {
 	return waiter_ns != 0 && nstime_monotonic_ns() - waiter_ns < WAITER_NS;
 }
 
-/* Waits for the lock and takes it; false if the wait is bounded and over. */
+/*
+ * Waits for the lock and takes it; false if the wait is bounded and over. It is bounded in a thread
+ * that prints the recent list, whose lock comes behind this one: a dump hook may wait for it.
+ */
 static bool
 lock_wait(bool is_bounded) {
-	if (is_bounded) {
+	if (is_bounded || prof_recent_is_mine()) {
 		return lock_timed(LOCK_TIMEOUT_NS, false);
 	}
 	mutex_lock(&dumper.mtx);
@@ -1215,7 +1218,7 @@ prof_dump_nwritten(void) {
 
 bool
 prof_dump_is_mine(void) {
-	return mutex_is_owner(&dumper.mtx) || prof_recent_is_mine();
+	return mutex_is_owner(&dumper.mtx);
 }
 
 bool

@@ -62,11 +62,7 @@ typedef struct {
  */
 int prof_dump(prof_dump_t *d);
 
-/*
- * Whether this thread may not wait for the lock: it holds it, for a dump, its hook included, or a
- * prof_dump_try_hold(), or it prints the list of recent samples (prof_recent.h), whose lock comes
- * behind it.
- */
+/* Whether this thread holds the lock: for a dump, its hook included, or a prof_dump_try_hold(). */
 bool prof_dump_is_mine(void);
 /* Whether any thread holds it; that may have changed on return. */
 bool prof_dump_is_busy(void);

@@ -6,8 +6,8 @@
  * An entry and its sample refer to each other (sample_rec_t.link) until the sample is freed or the
  * entry is dropped. One lock, prof_recent_alloc, protects the list; a dump copies the list under it
  * and prints without it. A second lock, prof_recent_dump, lets one dump run at a time; it may be
- * taken under prof_dump (a dump hook prints), so no profile is written under it. Called by prof.c,
- * prof_start.c, prof_dump.c and ctl_experimental.c.
+ * taken under prof_dump (a dump hook prints), so a dump in its callback waits for prof_dump for a
+ * limited time. Called by prof.c, prof_start.c, prof_dump.c and ctl_experimental.c.
  */
 #ifndef PROF_RECENT_H
 #define PROF_RECENT_H

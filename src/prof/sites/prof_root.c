@@ -4,7 +4,7 @@
  * (IMAGE_FIELDS), and the facts that do not change (prof_root.h).
  *
  * Invariant: `version` is stored when all that does not change is there. Locks: none; later changes
- * are atomic stores of single words, except the unwinder's name, which is copied by memcpy(), so
+ * are atomic stores of single words, except the unwinder's name, which is copied by bytes, so
  * that a reader may see parts of two names. Called by prof_data.c at boot, by prof_backtrace.c and
  * prof_course.c for the unwinder's name, by prof.c in a forked child; prof_root() by
  * prof_sample.c, prof_switch.c, prof_session.c, prof_course.c, prof_dump.c, prof_box.c,
