@@ -374,6 +374,7 @@ child_strict(void) {
 		use_small(10000, 1000);
 		use_sizes(4 << 20);
 	}
+	use_small(8, 6 << 20); /* unused memory, of which all that follows can be taken */
 	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
 		_exit(77);
 	use_small(10000, 16);
