@@ -38,9 +38,10 @@ typedef struct module_record_s {
  * A look, if any objects were loaded or unloaded since the last one, or one could not be recorded
  * then, or the loader does not count them. If some were unloaded or scanned for unwind tables, or
  * the loader does not count, all cached unwind rows are forgotten. The program itself is not
- * recorded. Returns false, and has done nothing, while another thread makes records. Takes the loader's lock, so the caller
- * must hold no lock and be outside the gate (os/gate.h); to be called from time to time, and at
- * once if frame_scan_is_wanted(). Objects beyond MODULE_HISTORY_MAX are not recorded.
+ * recorded. Returns false, and has done nothing, while another thread makes records. Takes the
+ * loader's lock, so the caller must hold no lock and be outside the gate (os/gate.h); to be called
+ * from time to time, and at once if frame_scan_is_wanted(). Objects beyond MODULE_HISTORY_MAX are
+ * not recorded.
  */
 bool module_history_try_look(void);
 /*

@@ -553,7 +553,7 @@ dump_and_list_at_once(void) {
 	pthread_create(&t, NULL, list_recent, NULL);
 	while (atomic_load(&n_meets) == 0)
 		sched_yield();
-	is_int(ctl_void("prof.dump"), 0, "a dump whose hook prints the list, while another thread does");
+	is_int(ctl_void("prof.dump"), 0, "a dump whose hook prints the list as another thread does");
 	pthread_join(t, NULL);
 	is_int(err_of_dump, EBUSY, "in whose callback a dump waits for a while only");
 	ok(err_of_start == 0 && err_of_recent == 0, "so both print it");

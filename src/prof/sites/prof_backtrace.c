@@ -278,7 +278,8 @@ refresh_sometimes(void) {
 	struct tls_s *t = tls_get();
 	uint32_t depth = gate_leave_all(t);
 	if (!module_history_try_look()) {
-		atomic_store_u64(&backtrace.refreshed_ns, last, MO_RELAXED); /* the next upkeep tries again */
+		/* So the next upkeep tries again. */
+		atomic_store_u64(&backtrace.refreshed_ns, last, MO_RELAXED);
 	}
 	gate_reenter(t, depth);
 }
