@@ -44,6 +44,8 @@ is(rows(spew('mac.heap', $upstream . sprintf "%016x-%016x: %s\n", $base, $base +
 is(rows(spew('crlf.heap', ($upstream . $maps) =~ s/\n/\r\n/gr)), $want,
 	'line ends of another system');
 is(rows(spew('cr.heap', ($upstream . $maps) =~ s/\n/\r/gr)), $want, 'and of an old one');
+is(rows(spew('cr.heap', ($upstream . $maps) =~ s/\n/\r/gr . "\n")), $want, 'of an old one, with a last newline');
+is(rows(spew('crcrlf.heap', ($upstream . $maps) =~ s/\n/\r\r\n/gr)), $want, 'line ends converted twice');
 for my $mark ('', '0X') {
 	is(rows(spew('hex.heap', ($upstream =~ s/\b0x/$mark/gr) . $maps)), $want, "addresses with '$mark' for 0x");
 }
