@@ -46,14 +46,14 @@ sub gperftools {
 # ---- names that Go tells ----
 # Takes the name in a comment behind a stack, "# ADDRESS NAME+OFFSET FILE:LINE"; other comments are
 # none. $told: { stack: how many stacks are before it; names: address => [names, innermost first],
-# all told behind one stack, which is its number in { of } }. Recursion tells a name again.
+# all told behind one stack, which is its number in { of } }. Recursion tells a name again: { seen }
+# has "ADDRESS NAME" of each.
 sub take_told {
 	my ($told, $line) = @_;
 	my ($address, $name) = $line =~ /^#\s+0x([0-9a-f]{1,15})\s+(\S.*?)\+0x[0-9a-f]+\s/ or return;
 	my $stack = $told->{stack} // 0;
 	return if ($told->{of}{$address} //= $stack) != $stack;
-	my $names = $told->{names}{$address} //= [];
-	push @$names, $name unless grep { $_ eq $name } @$names;
+	push @{ $told->{names}{$address} }, $name unless $told->{seen}{"$address $name"}++;
 	return;
 }
 
