@@ -216,9 +216,10 @@ sub mapped {
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
-# named in @packed are numbers that may be packed. Numbers of fixed width, of which a later version
-# of the form may have some, are passed over. Dies if the message is damaged, has fields of another
-# wire type, or more than 1000 of one number that the form does not have: then it is some other data.
+# named in @packed are numbers that may be packed. Fields of fixed width are passed over if their
+# number is above 15: the form has none, but a later version may. Dies if the message is damaged, has
+# other fields of fixed width or of another wire type, or more than 1000 of one number that the form
+# does not have: then it is some other data.
 sub fields {
 	my ($data, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;
@@ -234,12 +235,12 @@ sub fields {
 			my $bytes = substr $data, $at, $length;
 			$at += $length;
 			push @{ $field{$number} }, $packed{$number} ? varints($bytes) : $bytes;
-		} elsif ($wire == 1 || $wire == 5) {
+		} elsif (($wire == 1 || $wire == 5) && $number > 15) {
 			$at += $wire == 1 ? 8 : 4;
 			die "length\n" if $at > length $data;
 			$field{$number} //= [];
 		} else {
-			die "wire type\n"; # groups
+			die "wire type\n"; # groups too
 		}
 		die "field\n" if !$number || $number > 15 && @{ $field{$number} } > 1000;
 	}

@@ -170,6 +170,10 @@ like((jeprof('ls', $exported{pprof}))[1], qr/2026-01-02 03:04:05Z pprof/, 'pprof
 is((jeprof('--collapsed', $exported{collapsed}))[1], slurp($exported{collapsed}),
 	'collapsed there and back');
 
+# Collapsed stacks whose bytes could be fields of protobuf, some of them of fixed width.
+is(rows(spew('fixed.collapsed', "eabc 5\nfoo 1\n" . 'g' x 101 . " 7\n")), 'g' x 101 . '=7/0 eabc=5/0 foo=1/0',
+	'collapsed: not taken for pprof');
+
 # One message of protobuf by hand: no names, values of processor time.
 sub field { my ($number, $value) = @_;
 	return ref $value ? chr($number << 3 | 2) . chr(length $$value) . $$value
