@@ -222,12 +222,28 @@ is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb
 my $later = "\xa1\1" . 'x' x 8 . "\xad\1" . 'x' x 4 . field(13, 1) x 1500;
 is(rows(spew('later.pb', counted('bytes', "\3") . $later)), 'main=3/0', 'pprof: fields of fixed width, 1500 comments');
 
-# Contention, as Go writes it: the form of a heap with other types.
-my $waited = text_field(1, field(1, 1) . field(2, 2)) . text_field(1, field(1, 3) . field(2, 4))
-    . text_field(2, text_field(1, "\1") . text_field(2, "\3" . chr(0xe8) . "\7"))
-    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, 5))
-    . join '', map { text_field(6, $_) } '', 'contentions', 'count', 'delay', 'nanoseconds', 'main.hold';
-like((jeprof('top', spew('mutex.pb', $waited)))[1], qr/waited 0\.000s in 3 contentions\n.*\n.* 3  main\.hold$/m, 'pprof: contention');
+# Contention, as Go writes it: the form of a heap with other types. The unit of the delay counts; types
+# of a heap go before those of contention.
+sub waited { my (@pairs) = @_; # type, unit
+	my @values = ("\3", "\xe8\7", "\5", "\6");
+	return join('', map { text_field(1, field(1, 2 * $_ + 1) . field(2, 2 * $_ + 2)) } 0 .. $#pairs / 2)
+	    . text_field(2, text_field(1, "\1") . text_field(2, join '', @values[0 .. $#pairs / 2]))
+	    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, @pairs + 1))
+	    . join '', map { text_field(6, $_) } '', @pairs, 'main.hold' }
+for my $case (['nanoseconds', '0.000s'], ['ns', '0.000s'], ['microseconds', '0.001s'], ['us', '0.001s'],
+	["\xc2\xb5s", '0.001s'], ['milliseconds', '1.000s'], ['ms', '1.000s'], ['millisecond', '1.000s'], ['seconds', '1000.000s'], ['s', '1000.000s'],
+	['fortnights', '0.000s', 'fortnights'], ['', '0.000s', '']) {
+	my ($unit, $seconds, $doubt) = @$case;
+	my ($code, $out, $err) = jeprof('top', spew('mutex.pb', waited('contentions', 'count', 'delay', $unit)));
+	like($out, qr/waited \Q$seconds\E in 3 contentions\n.*\n.* 3  main\.hold$/m, "pprof: contention in '$unit'");
+	$err =~ s/^jeprof: next: .*\n//m;
+	is("$code $err", defined $doubt ? "3 jeprof: mutex.pb: the unit '$doubt' of its delays is not known; they are taken as nanoseconds\n" : '0 ',
+		'and what is said');
+}
+is(rows(spew('both.pb', waited(qw(inuse_objects count inuse_space bytes contentions count delay nanoseconds)))), 'main.hold=1000/3',
+	'pprof: types of a heap, then of contention');
+is(rows(spew('both.pb', waited(qw(contentions count inuse_space bytes)))), 'main.hold=1000/0', 'pprof: contentions in front');
+like((jeprof('top', spew('often.pb', waited(qw(contentions count)))))[1], qr/waited 0.000s in 3 contentions$/m, 'pprof: contentions alone');
 
 # ---- 200 inputs ----
 my $escape =
