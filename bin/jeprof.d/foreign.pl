@@ -46,14 +46,14 @@ sub gperftools {
 # ---- names that Go tells ----
 # Takes the name in a comment behind a stack, "# ADDRESS NAME+OFFSET FILE:LINE"; other comments are
 # none. $told: { stack: how many stacks are before it; names: address => [names, innermost first],
-# all told behind one stack, which is its number in { of } }. Recursion tells a name again.
+# all told behind one stack, which is its number in { of } }. Recursion tells a name again: { seen }
+# has "ADDRESS NAME" of each.
 sub take_told {
 	my ($told, $line) = @_;
 	my ($address, $name) = $line =~ /^#\s+0x([0-9a-f]{1,15})\s+(\S.*?)\+0x[0-9a-f]+\s/ or return;
 	my $stack = $told->{stack} // 0;
 	return if ($told->{of}{$address} //= $stack) != $stack;
-	my $names = $told->{names}{$address} //= [];
-	push @$names, $name unless grep { $_ eq $name } @$names;
+	push @{ $told->{names}{$address} }, $name unless $told->{seen}{"$address $name"}++;
 	return;
 }
 
@@ -138,9 +138,17 @@ sub doubt_negative {
 }
 
 # ---- profile.proto ----
-# Type of a sample => index of its value among the four counts; the last two are of contention.
-my %wanted = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
-	objects => 0, space => 1, contentions => 0, delay => 1);
+# Type of a sample => index of its value among the four counts. The types of contention count only in
+# a profile that has none of a heap.
+my %of_heap = (inuse_objects => 0, inuse_space => 1, alloc_objects => 2, alloc_space => 3,
+	objects => 0, space => 1);
+my %of_contention = (contentions => 0, delay => 1);
+
+# Unit of a delay => its nanoseconds.
+my %nanoseconds = (map({ $_ => 1 } qw(ns nanosecond nanoseconds)),
+	map({ $_ => 1000 } qw(us microsecond microseconds), "\xc2\xb5s", "\xce\xbcs"),
+	map({ $_ => 1_000_000 } qw(ms millisecond milliseconds)),
+	map({ $_ => 1_000_000_000 } qw(s sec second seconds)));
 
 # The text in our form of a profile.proto, whose bytes are not compressed; undef if they are no such
 # message. Fails for a profile that is none of a heap or of contention, or damaged.
@@ -165,9 +173,11 @@ sub pprof_text {
 	my $word = sub { $strings[$_[0] // 0] // '' };
 	my @values_of = map { fields($_) } @{ $top->{1} };
 	my @types = map { $word->($_->{1}[0]) } @values_of;
-	my @units = map { $word->($_->{2}[0]) =~ /^([kmgt])(?:i?b|ilo|ega|iga|era)/i ? 1024**(1 + index 'kmgt', lc $1) : 1 } @values_of;
-	Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ',
-		map { length ? $_ : '?' } @types) unless grep { defined $wanted{$_} } @types;
+	my ($wanted) = grep { my $of = $_; grep { defined $of->{$_} } @types } \%of_heap, \%of_contention
+	    or Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ',
+		map { length ? $_ : '?' } @types);
+	my @taken = grep { defined $wanted->{ $types[$_] } } 0 .. $#types;
+	my %unit = map { $_ => unit_of($path, $types[$_], $word->($values_of[$_]{2}[0])) } @taken;
 	my %function = map { my $f = fields($_);
 		(($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
 	my @mapped = mapped($top, $word);
@@ -183,10 +193,10 @@ sub pprof_text {
 		my @counts = (0) x 4;
 		my @values = @{ $sample->{2} // [] };
 		die "values\n" if @values != @types; # as in two profiles behind one another
-		for my $at (grep { defined $wanted{ $types[$_] } } 0 .. $#types) {
-			my $value = $units[$at] * unpack 'q', pack 'Q', $values[$at];
+		for my $at (@taken) {
+			my $value = $unit{$at} * unpack 'q', pack 'Q', $values[$at];
 			$negative++ if $value < 0;
-			$counts[$wanted{ $types[$at] }] = $value > 0 ? $value : 0;
+			$counts[$wanted->{ $types[$at] }] = $value > 0 ? $value : 0;
 		}
 		push @rows, [[map { $location{$_} // ['?'] } @{ $sample->{1} // [] }], \@counts];
 	}
@@ -195,8 +205,20 @@ sub pprof_text {
 	my $time = $nanos =~ /^\d+$/ && $nanos > 0 && $nanos < 2**62
 	    ? '# jemalloc.dump_time=' . (Series::clock($nanos / 1e9) =~ tr/ /T/r) . "\n" : '';
 	my $maps = join '', map { $_->{line} } @mapped;
-	my $kind = grep({ $_ eq 'delay' } @types) ? 'contention' : 'pprof';
+	my $kind = $wanted == \%of_contention ? 'contention' : 'pprof';
 	return named(\@rows, "# jemalloc.kind=$kind\n$time", $maps, INVENTED);
+}
+
+# By what to multiply the values of a type in this unit: bytes and nanoseconds are counted. A delay in
+# an unknown unit is a doubt.
+sub unit_of {
+	my ($path, $type, $unit) = @_;
+	if ($type eq 'delay') {
+		return $nanoseconds{$unit} if defined $nanoseconds{$unit};
+		Talk::doubt("$path: the unit '" . Talk::piece(Talk::clean($unit), 0, 60) . "' of its delays is not known; they are taken as nanoseconds");
+		return 1;
+	}
+	return $unit =~ /^([kmgt])(?:i?b|ilo|ega|iga|era)/i ? 1024**(1 + index 'kmgt', lc $1) : 1;
 }
 
 # The mapped objects of a profile.proto that have a path, sorted by address: { start, end, line: as
@@ -216,9 +238,10 @@ sub mapped {
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
-# named in @packed are numbers that may be packed. Numbers of fixed width, of which a later version
-# of the form may have some, are passed over. Dies if the message is damaged, has fields of another
-# wire type, or more than 1000 of one number that the form does not have: then it is some other data.
+# named in @packed are numbers that may be packed. Fields of fixed width are passed over if their
+# number is above 15: the form has none, but a later version may. Dies if the message is damaged, has
+# other fields of fixed width or of another wire type, or more than 1000 of one number that the form
+# does not have: then it is some other data.
 sub fields {
 	my ($data, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;
@@ -234,12 +257,12 @@ sub fields {
 			my $bytes = substr $data, $at, $length;
 			$at += $length;
 			push @{ $field{$number} }, $packed{$number} ? varints($bytes) : $bytes;
-		} elsif ($wire == 1 || $wire == 5) {
+		} elsif (($wire == 1 || $wire == 5) && $number > 15) {
 			$at += $wire == 1 ? 8 : 4;
 			die "length\n" if $at > length $data;
 			$field{$number} //= [];
 		} else {
-			die "wire type\n"; # groups
+			die "wire type\n"; # groups too
 		}
 		die "field\n" if !$number || $number > 15 && @{ $field{$number} } > 1000;
 	}

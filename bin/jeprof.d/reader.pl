@@ -34,7 +34,7 @@ sub of_text {
 	$text = ($text =~ /\A\0/ ? CpuProfile::heap_text($path, $text)
 		: $text =~ /\A[\x0a-\x7a]/ && $text !~ /\A[-h]/ ? Foreign::pprof($path, $text) : undef)
 	    // $text;
-	$text =~ tr/\r/\n/ if index($text, "\n") < 0;
+	$text =~ tr/\r/\n/ if $text =~ /\A[^\r\n]*\r++(?!\n)/;
 	$text =~ tr/\r//d if $text =~ /\r(?:\n|\z)/;
 	$text = $self->read_wrapper($self->from_header($text));
 	Talk::fail(1, "$path: a pack of profiles: name one of them, $path/NAME (jeprof ls $path)")

@@ -44,6 +44,8 @@ is(rows(spew('mac.heap', $upstream . sprintf "%016x-%016x: %s\n", $base, $base +
 is(rows(spew('crlf.heap', ($upstream . $maps) =~ s/\n/\r\n/gr)), $want,
 	'line ends of another system');
 is(rows(spew('cr.heap', ($upstream . $maps) =~ s/\n/\r/gr)), $want, 'and of an old one');
+is(rows(spew('cr.heap', ($upstream . $maps) =~ s/\n/\r/gr . "\n")), $want, 'of an old one, with a last newline');
+is(rows(spew('crcrlf.heap', ($upstream . $maps) =~ s/\n/\r\r\n/gr)), $want, 'line ends converted twice');
 for my $mark ('', '0X') {
 	is(rows(spew('hex.heap', ($upstream =~ s/\b0x/$mark/gr) . $maps)), $want, "addresses with '$mark' for 0x");
 }
@@ -80,6 +82,11 @@ for my $case (['heap', 'heap profile: 3: 30 [3: 30] @ heap/2', '1: 10 [1: 10] ',
 	is("$code $out", "0 0x1400;main.outer;main.(*S[...]).inner;main.outer;main.(*S[...]).inner;main.leak 10\n"
 		    . "main.outer;main.(*S[...]).inner;main.b 20\n", "Go's text with names: $what");
 }
+
+# Many names of one address: the time grows with their number, not with its square.
+my $many = "heap profile: 1: 10 [1: 10] @ heap/2\n1: 10 [1: 10] @ 0x1201\n"
+    . join '', map { "#\t0x1200\tmain.f$_+0x1\t/src/a.go:7\n" } 1 .. 80_000;
+is((run('timeout', 20, $^X, $jeprof, 'top', spew('many.heap', $many)))[0], 0, '80000 names of one address: soon read');
 
 # The list of mapped objects as gperftools writes it: indented, with names for parts of paths.
 my $cooked = sprintf "--- Memory map: ---\n\tbuild=$dir\n\tsource=/nowhere\n  %x-%x: \$build/serve\n",
@@ -163,6 +170,10 @@ like((jeprof('ls', $exported{pprof}))[1], qr/2026-01-02 03:04:05Z pprof/, 'pprof
 is((jeprof('--collapsed', $exported{collapsed}))[1], slurp($exported{collapsed}),
 	'collapsed there and back');
 
+# Collapsed stacks whose bytes could be fields of protobuf, some of them of fixed width.
+is(rows(spew('fixed.collapsed', "eabc 5\nfoo 1\n" . 'g' x 101 . " 7\n")), 'g' x 101 . '=7/0 eabc=5/0 foo=1/0',
+	'collapsed: not taken for pprof');
+
 # One message of protobuf by hand: no names, values of processor time.
 sub field { my ($number, $value) = @_;
 	return ref $value ? chr($number << 3 | 2) . chr(length $$value) . $$value
@@ -211,12 +222,28 @@ is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb
 my $later = "\xa1\1" . 'x' x 8 . "\xad\1" . 'x' x 4 . field(13, 1) x 1500;
 is(rows(spew('later.pb', counted('bytes', "\3") . $later)), 'main=3/0', 'pprof: fields of fixed width, 1500 comments');
 
-# Contention, as Go writes it: the form of a heap with other types.
-my $waited = text_field(1, field(1, 1) . field(2, 2)) . text_field(1, field(1, 3) . field(2, 4))
-    . text_field(2, text_field(1, "\1") . text_field(2, "\3" . chr(0xe8) . "\7"))
-    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, 5))
-    . join '', map { text_field(6, $_) } '', 'contentions', 'count', 'delay', 'nanoseconds', 'main.hold';
-like((jeprof('top', spew('mutex.pb', $waited)))[1], qr/waited 0\.000s in 3 contentions\n.*\n.* 3  main\.hold$/m, 'pprof: contention');
+# Contention, as Go writes it: the form of a heap with other types. The unit of the delay counts; types
+# of a heap go before those of contention.
+sub waited { my (@pairs) = @_; # type, unit
+	my @values = ("\3", "\xe8\7", "\5", "\6");
+	return join('', map { text_field(1, field(1, 2 * $_ + 1) . field(2, 2 * $_ + 2)) } 0 .. $#pairs / 2)
+	    . text_field(2, text_field(1, "\1") . text_field(2, join '', @values[0 .. $#pairs / 2]))
+	    . text_field(4, field(1, 1) . text_field(4, field(1, 1))) . text_field(5, field(1, 1) . field(2, @pairs + 1))
+	    . join '', map { text_field(6, $_) } '', @pairs, 'main.hold' }
+for my $case (['nanoseconds', '0.000s'], ['ns', '0.000s'], ['microseconds', '0.001s'], ['us', '0.001s'],
+	["\xc2\xb5s", '0.001s'], ['milliseconds', '1.000s'], ['ms', '1.000s'], ['millisecond', '1.000s'], ['seconds', '1000.000s'], ['s', '1000.000s'],
+	['fortnights', '0.000s', 'fortnights'], ['', '0.000s', '']) {
+	my ($unit, $seconds, $doubt) = @$case;
+	my ($code, $out, $err) = jeprof('top', spew('mutex.pb', waited('contentions', 'count', 'delay', $unit)));
+	like($out, qr/waited \Q$seconds\E in 3 contentions\n.*\n.* 3  main\.hold$/m, "pprof: contention in '$unit'");
+	$err =~ s/^jeprof: next: .*\n//m;
+	is("$code $err", defined $doubt ? "3 jeprof: mutex.pb: the unit '$doubt' of its delays is not known; they are taken as nanoseconds\n" : '0 ',
+		'and what is said');
+}
+is(rows(spew('both.pb', waited(qw(inuse_objects count inuse_space bytes contentions count delay nanoseconds)))), 'main.hold=1000/3',
+	'pprof: types of a heap, then of contention');
+is(rows(spew('both.pb', waited(qw(contentions count inuse_space bytes)))), 'main.hold=1000/0', 'pprof: contentions in front');
+like((jeprof('top', spew('often.pb', waited(qw(contentions count)))))[1], qr/waited 0.000s in 3 contentions$/m, 'pprof: contentions alone');
 
 # ---- 200 inputs ----
 my $escape =
