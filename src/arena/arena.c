@@ -283,7 +283,7 @@ arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t *
 
 /*
  * Whether the stock of ptr's bin, read without the lock, may take surplus of a cache of the arena
- * `from`; ptr: of class szind.
+ * `from`, which is not NULL; ptr: of class szind.
  */
 static bool
 arena_has_stock_room(szind_t szind, const void *ptr, const arena_t *from) {

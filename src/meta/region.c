@@ -280,8 +280,9 @@ typedef enum {
 /*
  * Puts private memory in place of each of the first n parts, with the bytes of it in the mapping
  * `box`. No other thread reads the tables meanwhile: none is inside the gate, and the caller holds
- * the lock of dumps, which read sites outside of it; or this is a forked child. An errno value: the
- * failed part and those behind it are as they were (pages_map_anew).
+ * the lock of dumps, which read sites outside of it; or this is a forked child. Only single words
+ * of the root (its session, epoch) may be read, as 0 where the kernel cannot move pages that stay
+ * mapped. An errno value: the failed part and those behind it are as they were (pages_map_anew).
  */
 static int
 parts_to_private(const image_root_t *copy, char *box, parts_way_t way, unsigned n) {

@@ -164,7 +164,6 @@ mutex_init(mutex_t *m, const char *name UNUSED, unsigned rank UNUSED) {
 	memset(m, 0, sizeof(*m));
 #if CONFIG_DEBUG
 	witness_init(&m->witness, name, rank);
-#else
 #endif
 }
 

@@ -86,8 +86,8 @@ void mutex_renew_in_child(mutex_t *m, const char *name, unsigned rank);
 void mutex_disown(void);
 /*
  * Counters. mutex_prof_read() copies those of m to dst; if the caller holds m, they are of one
- * instant. mutex_prof_merge() adds src to dst, and takes the greater one of
- * the fields max_*. mutex_prof_reset() sets those of m to 0.
+ * instant. mutex_prof_merge() adds src to dst, and takes the greater one of the fields max_*.
+ * mutex_prof_reset() sets those of m to 0.
  */
 void mutex_prof_read(mutex_prof_data_t *dst, mutex_t *m);
 void mutex_prof_merge(mutex_prof_data_t *dst, const mutex_prof_data_t *src);

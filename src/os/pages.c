@@ -571,7 +571,6 @@ pages_set_name(void *addr UNUSED, size_t size UNUSED, const char *name UNUSED) {
 #if HAVE_PRCTL_VMA && defined(PR_SET_VMA) && defined(PR_SET_VMA_ANON_NAME)
 	(void)COUNT_OF(prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, (unsigned long)(uintptr_t)addr,
 	    (unsigned long)size, (unsigned long)(uintptr_t)name));
-#else
 #endif
 }
 

@@ -2,9 +2,9 @@
  * Threads, their names, signals and timers, futexes, seccomp and processors; thread.h has the
  * contract and the callers. System calls replace the C library's functions that allocate or do not
  * exist everywhere. Invariant: each function preserves errno, which those of pthreads do not set
- * (pthread_create() may, by the calls that it makes). No lock; the only state is the number
- * of processors and where the C library stores the id of a thread, which are learned once, the
- * number of the library's threads, and who is the first thread.
+ * (pthread_create() may, by the calls that it makes). No lock; the only state is the number of
+ * processors and where the C library stores the id of a thread, which are learned once, the number
+ * of the library's threads, and who is the first thread.
  */
 #include "os/thread.h"
 

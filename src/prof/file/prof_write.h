@@ -2,9 +2,9 @@
  * Fast text output to a file or sink: prof_writer_room() guarantees room for a number, digits are
  * converted by our own code, and the text of addresses is cached, because most frames of a profile
  * occur in many stacks. No lock: a writer belongs to one thread. Called by prof_dump.c,
- * prof_dump_label.c and prof_log.c. prof_writer_init() and prof_writer_forget()
- * need to be called inside the gate (os/gate.h: fork waits until no thread is inside) or in a
- * forked child, as they allocate or free; the others may be called in any state.
+ * prof_dump_label.c and prof_log.c. prof_writer_init() and prof_writer_forget() need to be called
+ * inside the gate (os/gate.h: fork waits until no thread is inside) or in a forked child, as they
+ * allocate or free; the others may be called in any state.
  */
 #ifndef PROF_WRITE_H
 #define PROF_WRITE_H

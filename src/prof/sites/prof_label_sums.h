@@ -1,8 +1,7 @@
 /*
  * The live samples of a snapshot by site and label. prof_age.c adds them in its walk through the
- * records.
- * prof_dump_label.c makes the sums and reads them when the profile is written. No locks: the
- * snapshot belongs to the thread that dumps.
+ * records. prof_dump_label.c makes the sums and reads them when the profile is written. No locks:
+ * the snapshot belongs to the thread that dumps.
  */
 #ifndef PROF_LABEL_SUMS_H
 #define PROF_LABEL_SUMS_H
