@@ -304,11 +304,20 @@ module_history_place(uintptr_t addr, uint32_t then, uint32_t now) {
 	return at != NULL && is_shadowed(at, now) ? shadow_of(at) + (addr - at->start) : addr;
 }
 
-/* Whether an object is never unloaded: the program, and others that were there at the start. */
+/*
+ * Whether an object is never unloaded: the program, this library, the C library, and others that
+ * were there at the start, which is not known of a program that was run by the loader (ld.so FILE).
+ */
 static bool
 stays(const struct object_place_s *o) {
-	uintptr_t program = (uintptr_t)sys_auxval(AT_PHDR);
-	return program - o->start < o->end - o->start || objects_is_of_start(o);
+	const uintptr_t places[] = {(uintptr_t)sys_auxval(AT_PHDR), (uintptr_t)&history,
+		(uintptr_t)&getauxval};
+	for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+		if (places[i] - o->start < o->end - o->start) {
+			return true;
+		}
+	}
+	return objects_is_of_start(o);
 }
 
 /*
