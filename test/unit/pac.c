@@ -1204,7 +1204,10 @@ serve_plain(void) {
 
 static edata_t *
 serve_roomy(void) {
-	return pac_alloc_new(pac, 64 * PAGE, 16 * PAGE, PAGE);
+	edata_t *e = pac_alloc_new(pac, 64 * PAGE, 16 * PAGE, PAGE);
+	if (e != NULL)
+		pac_leave_room(pac, e, 64 * PAGE);
+	return e;
 }
 
 static edata_t *

@@ -32,8 +32,8 @@ put(unsigned i, const char *text) {
 	s->length = (uint32_t)strlen(text);
 	s->nonce = sequence * 7;
 	s->checksum = prof_mailbox_sum(++sequence, s->nonce, s->text, s->length);
-	s->sequence = sequence;
-	box->doorbell = 1;
+	__atomic_store_n(&s->sequence, sequence, __ATOMIC_RELEASE);
+	__atomic_store_n(&box->doorbell, 1, __ATOMIC_RELEASE);
 }
 
 static int
