@@ -6,8 +6,10 @@
  * system refuses the second step, the pages move back, and nothing is moved any more in the
  * process. The new extent may be unmapped then, and another thread may map something there at any
  * time. So it is mapped again only if the place is still free; otherwise the address space is given
- * up. Invariant: both extents belong to the caller throughout, so no lock is needed but those that
- * the page cache takes itself. Called by large.c.
+ * up. An extent that has grown in place may be several mappings; then a part of the first moves,
+ * and the rest, less than half, is copied.
+ * Invariant: both extents belong to the caller throughout, so no lock is needed but those that the
+ * page cache takes itself. Called by large.c.
  */
 #include "extent/pac_move.h"
 
@@ -59,10 +61,10 @@ pac_move_back(char *between, size_t n, char *from) {
 	}
 }
 
-/* Makes the old place, which is mapped and reads as zero, retained. */
+/* Makes the old place, which is mapped and whose first n bytes read as zero, retained. */
 static void
-pac_leave_place(pac_t *pac, edata_t *e) {
-	e->is_zeroed = !e->is_moved;
+pac_leave_place(pac_t *pac, edata_t *e, size_t n) {
+	e->is_zeroed = n == e->size && !e->is_moved;
 	pac_active_uncount(pac, e->size >> LG_PAGE);
 	pac_retain(pac, e, NULL);
 }
@@ -71,17 +73,18 @@ edata_t *
 pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 	assert(size > e->size && e->state == extent_state_active && !e->is_slab && e->recs == NULL);
 	size_t n = e->size;
-	char *between = pac_may_move(pac, e, size) ? pages_move_out(e->addr, n) : NULL;
+	char *between = pac_may_move(pac, e, size) ? pages_move_out(e->addr, &n) : NULL;
 	if (between == NULL) {
 		return NULL;
 	}
 	piece_break(e->addr, n);
 	/*
 	 * The room, a quarter of the size, lets blocks grow in place by small steps, each of which
-	 * would otherwise move the whole block. It is in the mapping of the moved pages, so that a
-	 * block which has grown into it is one mapping and can move again.
+	 * would otherwise move the whole block; a block that grows by larger steps moves rarely, and
+	 * would leave most of its room unused. It is in the mapping of the moved pages, so that a block
+	 * which has grown into it is one mapping and can move again.
 	 */
-	size_t room = size - n < size / 16 ? align_up(size / 4, max_zu(PAC_GRAIN, PAGE)) : 0;
+	size_t room = size - e->size < size / 16 ? align_up(size / 4, max_zu(PAC_GRAIN, PAGE)) : 0;
 	edata_t *to = pac_alloc_new(pac, size, room, alignment);
 	if (to == NULL) {
 		pac_move_back(between, n, e->addr);
@@ -93,10 +96,11 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 		pac_give_up(pac, to, size);
 		return NULL;
 	}
+	memcpy(to->addr + n, e->addr + n, e->size - n);
 	to->is_zeroed = true; /* what follows the pages of e */
 	extent_set_moved(to, true);
 	pac_leave_room(pac, to, size);
 	emap_set_boundary(to);
-	pac_leave_place(pac, e);
+	pac_leave_place(pac, e, n);
 	return to;
 }

@@ -356,10 +356,16 @@ pages_move_bytes(void *from, size_t size, void *to, bool may_go) {
 }
 
 void *
-pages_move_out(void *from, size_t size) {
+pages_move_out(void *from, size_t *size) {
 	void *at;
-	assert(is_range(from, size));
-	return try_move_and_stay(from, size, 0, NULL, &at) == 0 ? at : NULL;
+	size_t step = PAGE_CEILING(*size / 16), least = *size / 2;
+	assert(is_range(from, *size));
+	int err = try_move_and_stay(from, *size, 0, NULL, &at);
+	while (err == EFAULT && *size > least + step) {
+		*size -= step;
+		err = try_move_and_stay(from, *size, 0, NULL, &at);
+	}
+	return err == 0 ? at : NULL;
 }
 
 int

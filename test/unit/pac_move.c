@@ -162,6 +162,33 @@ test_chain(void) {
 	is_uint(extent_nmoved(), nmoved, "purged: none");
 }
 
+/* A block that has grown over another mapping: the pages of the first one move. */
+static void
+test_part(size_t first, bool goes) {
+	start();
+	event = NOTHING;
+	edata_t *before = make(SIZE), *e = make(2 * SIZE), *behind = make(SIZE);
+	char *was = e->addr;
+	mprotect(e->addr + first, 2 * SIZE - first, PROT_READ);
+	edata_t *to = pac_try_move(pac, e, 2 * LONGER, PAGE);
+	is_int(to != NULL, goes, "%zu KiB of 2048 are the first mapping", first >> 10);
+	edata_t *now = goes ? to : e;
+	is_uint(nwrong(now, 2 * SIZE), 0, "every byte is there");
+	is_uint(nactive(), now->size + 2 * SIZE, "its pages are in use");
+	is_uint(mapped(), now->size + 2 * SIZE, "and no others are there");
+	if (goes) {
+		edata_t *place = ecache_take_at(&pac->src, &pac->retained, was, 2 * SIZE);
+		ok(place != NULL && !(place->is_zeroed && place->addr[2 * SIZE - 1] != 0),
+		    "the place is retained, and not called zero if it is not");
+		ecache_put(&pac->src, &pac->retained, place);
+	}
+	mprotect(was, 2 * SIZE, PROT_READ | PROT_WRITE);
+	pac_dalloc(pac, before);
+	pac_dalloc(pac, now);
+	pac_dalloc(pac, behind);
+	pac_purge(pac, 2, true);
+}
+
 static void
 test_refused(event_t what, const char *said) {
 	start();
@@ -214,6 +241,8 @@ body(void) {
 	test_moves();
 	test_chain();
 	test_not_worth();
+	test_part(2 * SIZE - 8 * PAGE, true);
+	test_part(SIZE / 2, false);
 	test_refused(REFUSED, "refused");
 	test_refused(REFUSED_LATE, "the second step is refused");
 	test_refused(REFUSED_UNMAPPED, "refused, and the new place is unmapped");

@@ -426,15 +426,56 @@ test_move_locked(void) {
 		return;
 	}
 	long before = locked_kib();
-	char *out = pages_move_out(from, size);
+	size_t moved = size;
+	char *out = pages_move_out(from, &moved);
 	if (out != NULL) {
-		munmap(out, size);
+		munmap(out, moved);
 	}
 	ok(out == NULL || locked_kib() < before, "locked pages are not counted twice");
 	if (out == NULL && pages_move_bytes(from, size, to, true) == 0) {
 		munmap(to, size);
 	}
 	ok(locked_kib() < before, "nor where they may go (%ld KiB)", locked_kib());
+}
+
+/*
+ * Moves out a range of 32 pages that is two mappings, the first of so many pages, or one. Returns
+ * the number of pages that have moved; *wrong: bytes that are not what and where they were.
+ */
+static size_t
+moved_of_first(size_t npages, unsigned *wrong) {
+	size_t size = 32 * PAGE, n = size;
+	bool commit = true;
+	char *from = pages_map(NULL, size, PAGE, &commit);
+	memset(from, 7, size);
+	if (npages < 32) {
+		mprotect(from + npages * PAGE, size - npages * PAGE, PROT_READ);
+	}
+	char *out = pages_move_out(from, &n);
+	n = out != NULL ? n : 0;
+	for (size_t i = 0; i < size; i++) {
+		*wrong += from[i] != (i < n ? 0 : 7) || (i < n && out[i] != 7);
+	}
+	if (out != NULL) {
+		munmap(out, n);
+	}
+	pages_unmap(from, size);
+	return n / PAGE;
+}
+
+/* The kernel moves one mapping. */
+static void
+test_move_part(void) {
+	size_t part[][2] = {{31, 30}, {30, 30}, {24, 24}, {19, 18}, {18, 18}, {17, 0}, {1, 0}};
+	unsigned wrong = 0;
+	if (moved_of_first(32, &wrong) != 32) {
+		skip(8, "no pages move here");
+		return;
+	}
+	for (unsigned i = 0; i < sizeof(part) / sizeof(*part); i++) {
+		is_uint(moved_of_first(part[i][0], &wrong), part[i][1], "of %zu pages", part[i][0]);
+	}
+	is_uint(wrong, 0, "the others stay");
 }
 
 static void *
@@ -510,6 +551,7 @@ main(void) {
 	test_anew();
 	test_file();
 	test_move_locked();
+	test_move_part();
 	test_store();
 	return done_testing();
 }
