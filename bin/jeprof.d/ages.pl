@@ -61,6 +61,17 @@ sub scaled {
 	return [map { $_ * $bytes / $sum } @$columns];
 }
 
+# Columns as a text, for the rows of stacks, of which there may be many: the number and the bytes of
+# each column that has bytes. undef for undef.
+sub packed {
+	my ($columns) = @_;
+	return $columns
+	    && pack '(Cd)*', map { ($_, $columns->[$_]) } grep { $columns->[$_] } 0 .. $#$columns;
+}
+
+# The columns of a packed text, as a list; undef for undef.
+sub unpacked { return add_packed(undef, $_[0]) }
+
 # Adds $columns to $to in place and returns $to, a new list if that is undef. If $columns is undef,
 # returns $to as it is.
 sub add {
@@ -68,6 +79,18 @@ sub add {
 	return $to unless $columns;
 	$to //= [(0) x @$columns];
 	$to->[$_] += $columns->[$_] for 0 .. $#$columns;
+	return $to;
+}
+
+# As add(), of columns that are packed.
+sub add_packed {
+	my ($to, $packed) = @_;
+	return $to unless defined $packed;
+	$to //= [(0) x (1 + @bounds)];
+	my @pairs = unpack '(Cd)*', $packed;
+	while (my ($at, $bytes) = splice @pairs, 0, 2) {
+		$to->[$at] += $bytes;
+	}
 	return $to;
 }
 

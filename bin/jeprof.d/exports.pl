@@ -123,7 +123,7 @@ sub rows {
 # bound of the column in seconds. The row itself if it has no ages.
 sub by_age {
 	my ($stack) = @_;
-	my $columns = $stack->[6] or return $stack;
+	my $columns = Ages::unpacked($stack->[6]) or return $stack;
 	my $sum = Ages::sum($columns) || return $stack;
 	my @edges = Ages::edges();
 	return map { my $share = $columns->[$_] / $sum; my @part = @$stack;

@@ -70,7 +70,8 @@ sub divided {
 			my @part = @$row;
 			$part[$_] *= $share->[1] for 1, 4;
 			$part[2] *= $share->[2];
-			$part[6] = [map { $_ * $share->[2] } @{ $row->[6] }] if $row->[6];
+			my $columns = Ages::unpacked($row->[6]);
+			$part[6] = Ages::packed([map { $_ * $share->[2] } @$columns]) if $columns;
 			$part[9] = $share->[0];
 			push @out, \@part;
 		}
@@ -142,7 +143,7 @@ sub table {
 			$sum->{objects} += $stack->[1];
 			$sum->{variance} += $stack->[7] // Noise::variance(@$stack[1, 2, 4]);
 			$sum->{samples} += $stack->[4];
-			$sum->{ages} = Ages::add($sum->{ages}, $stack->[6]) if $stack->[6];
+			$sum->{ages} = Ages::add_packed($sum->{ages}, $stack->[6]) if defined $stack->[6];
 		}
 		$row->{held}{$owner} += $stack->[2];
 	}

@@ -92,7 +92,8 @@ sub past_entries {
 # set, label]; $row->[0] is the first. $index: what is counted. $thread: of this thread alone;
 # undef: of all. $sign is -1 for a base, whose objects and bytes are negative. With $by_thread
 # divided among the threads, $row->[5] being the name of the thread ('' if it has none). $row->[6]
-# are the columns of ages (ages.pl), undef where they are not told; $row->[7] is set by collect().
+# are the columns of ages, as Ages::packed has them, undef where they are not told; $row->[7] is set
+# by collect().
 # %$want has limits, what Ages::limits returns: only memory of these ages counts; by_label, to
 # divide by labels, with $row->[9] being the label ('': none); label, a pattern: rows whose label it
 # does not match are left out, and those without one. The places must be numbered (Places) and named
@@ -131,11 +132,13 @@ sub stacks {
 sub add_ages {
 	my ($text, $span, $limits, @rows) = @_;
 	for my $row (@rows) {
-		my $columns = $row->[6] = Ages::scaled($text, $row->[2]);
-		next unless @$limits;
-		my $share = $columns ? Ages::share($columns, @$limits, $span) : 0;
-		$row->[$_] *= $share for 1, 2, 4;
-		$row->[6] = Ages::cut($columns, @$limits, $span) if $columns;
+		my $columns = Ages::scaled($text, $row->[2]);
+		if (@$limits) {
+			my $share = $columns ? Ages::share($columns, @$limits, $span) : 0;
+			$row->[$_] *= $share for 1, 2, 4;
+			$columns &&= Ages::cut($columns, @$limits, $span);
+		}
+		$row->[6] = Ages::packed($columns);
 	}
 }
 
@@ -196,7 +199,7 @@ sub collect {
 			$same->[1] += $stack->[1];
 			$same->[2] += $stack->[2];
 			$same->[4] += $stack->[4];
-			$same->[6] = Ages::add($same->[6], $stack->[6]);
+			$same->[6] = Ages::packed(Ages::add_packed(Ages::unpacked($same->[6]), $stack->[6]));
 			$same->[7] += Noise::variance(@$stack[1, 2, 4]);
 		} else {
 			push @order, $sum{$key} = [@$stack];

@@ -159,7 +159,7 @@ sub build {
 		$objects[$owner] += $stack->[1];
 		$noise[$owner][0] += $stack->[7] // Noise::variance(@$stack[1, 2, 4]);
 		$noise[$owner][1] += $stack->[4];
-		$ages[$owner] = Ages::add($ages[$owner], $stack->[6]) if $stack->[6];
+		$ages[$owner] = Ages::add_packed($ages[$owner], $stack->[6]) if defined $stack->[6];
 		($met[$_] // 0) == $round or $met[$_] = $round, $cum[$_] += $value for @path;
 		my $caller = $fold->caller_of(\@path);
 		$callers[$owner]{$caller} += $value if defined $caller;
@@ -277,7 +277,7 @@ sub stack_rows {
 		$row->{objects} += $stack->[1];
 		$row->{variance} += $stack->[7] // Noise::variance(@$stack[1, 2, 4]);
 		$row->{samples} += $stack->[4];
-		$row->{ages} = Ages::add($row->{ages}, $stack->[6]) if $stack->[6];
+		$row->{ages} = Ages::add_packed($row->{ages}, $stack->[6]) if defined $stack->[6];
 	}
 	my $span = $table->{has_ages} ? Ages::span($view->{dumps}[-1]) : undef;
 	$_->{age} = Ages::median($_->{ages}, $span) for values %row;

@@ -13,7 +13,7 @@ cmp_ok(scalar @rooms, '>', 30, 'the rooms');
 my ($bad, $shared, $native) = ('', '', '');
 # Numbers in the order of this machine's bytes: what stays in memory, the answer of an ioctl, one
 # number taken for another.
-my %may_be_native = map { $_ => 1 } qw[LFF (LFF)* S4 q Q];
+my %may_be_native = map { $_ => 1 } qw[LFF (LFF)* (Cd)* S4 q Q];
 for my $room (@rooms) {
 	$native .= " $room:$_" for grep { /[sSlLqQjJiIfFdD](?![<>])/ && !$may_be_native{$_} } slurp($room) =~ /\b(?:un)?pack[ (]+'([^']*)'/g;
 	my ($code, undef, $err) = run($^X, '-Mstrict', '-Mwarnings', '-M-warnings=once', '-c', $room);
