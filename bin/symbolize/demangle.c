@@ -357,12 +357,27 @@ show_hidden(char *to, size_t room, const char *name) {
 	to[at] = '\0';
 }
 
+/* Writes a code point in UTF-8, at most 4 bytes. Returns their number; 0: it is none. */
+static size_t
+put_utf8(unsigned long point, char *to) {
+	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+	size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+
+	if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+		return 0;
+	for (size_t i = n; i-- > 1; point >>= 6)
+		to[i] = (char)(0x80 | (point & 0x3f));
+	to[0] = (char)(first[n] | point);
+	return n;
+}
+
 /*
- * The character for which an escape of Rust's older names stands, and how long the escape is; '\0':
- * the text does not begin with one, or with one of a character that is not printable ASCII.
+ * Writes the character for which an escape of Rust's older names stands, and sets *len to the bytes
+ * of the escape, which are more. Returns the number of bytes written; 0: the text does not begin
+ * with one, or with one of a control character.
  */
-static char
-escape_read(const char *text, size_t *len) {
+static size_t
+unescape_one(const char *text, size_t *len, char *to) {
 	static const char *const codes[] = {"@$SP$", "*$BP$", "&$RF$", "<$LT$", ">$GT$", "($LP$",
 	    ")$RP$", ",$C$"};
 	char *end;
@@ -370,14 +385,18 @@ escape_read(const char *text, size_t *len) {
 
 	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
 		*len = strlen(codes[i] + 1);
-		if (strncmp(text, codes[i] + 1, *len) == 0)
-			return codes[i][0];
+		if (strncmp(text, codes[i] + 1, *len) == 0) {
+			*to = codes[i][0];
+			return 1;
+		}
 	}
 	if (strncmp(text, "$u", 2) != 0 || !isxdigit((unsigned char)text[2]))
-		return '\0';
+		return 0;
 	value = strtoul(text + 2, &end, 16);
 	*len = (size_t)(end + 1 - text);
-	return *end == '$' && value >= ' ' && value <= '~' ? (char)value : '\0';
+	if (*end != '$' || value < ' ' || (value >= 0x7f && value < 0xa0))
+		return 0;
+	return put_utf8(value, to);
 }
 
 /*
@@ -396,17 +415,20 @@ older_rust_try_cut(char *mangled) {
 	return true;
 }
 
-/* Replaces the escapes in a name of Rust's older scheme: $LT$ becomes <, and .. becomes ::. */
+/*
+ * Replaces the escapes in a name of Rust's older scheme: $LT$ becomes <, $ue9$ the letter of that
+ * number, and .. becomes ::.
+ */
 static void
 unescape_rust(char *name) {
 	char *to = name, last = ':';
 	size_t len;
 
 	for (const char *from = name; *from != '\0'; from += len) {
-		char plain = escape_read(from, &len);
+		size_t n = unescape_one(from, &len, to);
 
-		if (plain != '\0') {
-			*to++ = plain;
+		if (n > 0) {
+			to += n;
 		} else if (strncmp(from, "..", 2) == 0) {
 			*to++ = ':';
 			*to++ = ':';

@@ -139,6 +139,10 @@ my %both = (
 	'main.(*Pool).grow' => 'main.(*Pool).grow', 'net/http.(*conn).serve.func1' => 'net/http.(*conn).serve.func1',
 	'foo.isra.0.constprop.1' => 'foo', 'foo.cold' => 'foo',
 	'_ZN1a4main28_$u7b$$u7b$closure$u7d$$u7d$17h49f6f6c229b93c8eE' => 'a::main::{{closure}}',
+	'_ZN1a8caf$ue9$17h49f6f6c229b93c8eE' => "a::caf\xc3\xa9",
+	'_ZN1a14$u4e2d$$u6587$17h49f6f6c229b93c8eE' => "a::\xe4\xb8\xad\xe6\x96\x87",
+	'_ZN1a9$u1f980$x17h49f6f6c229b93c8eE' => "a::\xf0\x9f\xa6\x80x",
+	'_ZN1a26x$ud800$$u9f$$u110000$$u1$17h49f6f6c229b93c8eE' => "a::x\$ud800\$\$u9f\$\$u110000\$\$u1\$",
 	'_ZN3std2rt10lang_start28_$u7b$$u7b$closure$u7d$$u7d$17h6fcb152e586341c1E.llvm.3113442414887620974' =>
 	    'std::rt::lang_start::{{closure}}',
 	'_ZN41_$LT$$u5b$u8$u5d$$u20$as$u20$a..Shape$GT$4area17ha13369189167a08fE' => '[u8]::area',
