@@ -77,6 +77,7 @@ sub cut {
 sub past_entries {
 	my ($places, $keep, $libraries) = @_;
 	my @first = unpack 'N16', substr $places, 4 * $keep;
+	return $keep unless grep { ($_ // ENTRY) == ENTRY } @kind[@first]; # the usual case, in one look
 	my $object = $Places::object[$first[0] // return $keep] // 0;
 	my $result = $keep;
 	for my $place (@first) {
