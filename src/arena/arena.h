@@ -12,8 +12,7 @@
  * slow path of requests (imalloc.c, irealloc.c), thread caches (tcache.c, tcache_spare.c),
  * quarantine.c, shelter.c, icheck.c, arenas.c, arena_life.c, vacant.c, background threads, mallctl.
  */
-#ifndef ARENA_ARENA_H
-#define ARENA_ARENA_H
+#pragma once
 
 #include "arena/arena_table.h"
 #include "arena/arena_types.h"
@@ -151,5 +150,3 @@ int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 /* Bytes of address space that suffice for an object and its alignment; below usize: overflow. */
 size_t arena_need(size_t usize, size_t alignment);
-
-#endif

@@ -6,8 +6,7 @@
  * text). Types only: no state and no lock. The counters themselves are under the locks that bin.h
  * and arena_types.h state.
  */
-#ifndef ARENA_ARENA_STATS_H
-#define ARENA_ARENA_STATS_H
+#pragma once
 
 #include "extent/pac.h"
 #include "meta/sc.h"
@@ -154,5 +153,3 @@ typedef struct arena_stats_s {
 	mutex_prof_data_t mutexes[arena_mutex_count];
 	hpa_stats_t hpa;
 } arena_stats_t;
-
-#endif

@@ -5,8 +5,7 @@
  * other field is named beside it, that of `holes` at holes_t; atomic ones need none, and mutexes,
  * `bins` and `pac` have their own.
  */
-#ifndef ARENA_ARENA_TYPES_H
-#define ARENA_ARENA_TYPES_H
+#pragma once
 
 #include "arena/arena_stats.h"
 #include "arena/bin.h"
@@ -82,5 +81,3 @@ static inline bin_t *
 arena_bin(arena_t *a, szind_t szind, unsigned shard) {
 	return &a->bins[szind][shard];
 }
-
-#endif

@@ -26,8 +26,7 @@
  * are off. Callers: boot, fork, mallctl; arenas and tcache_budget.c wake threads through hooks,
  * with any lock held.
  */
-#ifndef ARENA_BACKGROUND_THREAD_H
-#define ARENA_BACKGROUND_THREAD_H
+#pragma once
 
 #include "os/mutex.h"
 #include "util/compiler.h"
@@ -97,5 +96,3 @@ void background_thread_stats_read(background_thread_stats_t *out);
  * runs.
  */
 void background_thread_stats_reset(void);
-
-#endif

@@ -10,8 +10,7 @@
  * address up (with canaries the first one last), so that the rest of a slab stays untouched as long
  * as possible.
  */
-#ifndef ARENA_SLAB_H
-#define ARENA_SLAB_H
+#pragma once
 
 #include "arena/bin_info.h"
 #include "arena/canary.h"
@@ -127,5 +126,3 @@ slab_rec(const edata_t *e, const void *ptr) {
 	size_t r = (size_t)(((uint64_t)off * info->magic) >> 32);
 	return r < info->nregs && r * info->reg_size == off ? &e->recs[r] : NULL;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * but for snapshot_has_destroyed(): ctl_tree.c, ctl_stats.c, ctl_arena.c and stats.c; ctl.c takes
  * the lock. The field lists here give the structs, the sums, the leaves and the printed rows.
  */
-#ifndef CTL_CTL_SNAPSHOT_H
-#define CTL_CTL_SNAPSHOT_H
+#pragma once
 
 #include "arena/arena.h"
 #include "arena/arena_stats.h"
@@ -141,5 +140,3 @@ const snapshot_arena_t *snapshot_destroyed_locked(void);
  * snapshot has the old numbers until its next refresh.
  */
 void snapshot_mutexes_reset_locked(void);
-
-#endif /* CTL_CTL_SNAPSHOT_H */

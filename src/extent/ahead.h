@@ -11,8 +11,7 @@
  * Called by pac.c, by piece.c (which also reads the counters, for statistics), by bases
  * (meta/base.h) through a hook, and by jemalloc_init.c.
  */
-#ifndef EXTENT_AHEAD_H
-#define EXTENT_AHEAD_H
+#pragma once
 
 #include "extent/extent.h"
 
@@ -77,5 +76,3 @@ void ahead_boot(void);
 /* Whether no limit of memory is near (AHEAD_ROOM); if one is, counts that (nlimited). */
 bool ahead_try_room(void);
 void ahead_stats_read(ahead_stats_t *out);
-
-#endif

@@ -13,8 +13,7 @@
  * meanwhile) and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c and shut.c
  * too, piece_boot() by jemalloc_init.c; mallctl and the profiler read the counters.
  */
-#ifndef EXTENT_PIECE_H
-#define EXTENT_PIECE_H
+#pragma once
 
 #include "extent/ahead.h"
 #include "os/nstime.h"
@@ -155,5 +154,3 @@ size_t piece_kept(size_t use);
  * loses its mark and is a piece no more.
  */
 void piece_break(const char *addr, size_t size);
-
-#endif

@@ -21,8 +21,7 @@
  * hpa_alloc_stats_add() by ctl_snapshot.c, hpa_stats_zero() by pac_life.c, hpa_sys() by
  * jemalloc_init.c. pac_life.c takes grow_mtx too, to set hooks, and statistics take both.
  */
-#ifndef HPA_HPA_H
-#define HPA_HPA_H
+#pragma once
 
 #include "hpa/hrule.h"
 #include "hpa/hset.h"
@@ -206,5 +205,3 @@ hpa_alloc_kind(unsigned n) {
 }
 /* Adds the sums of calls of this kind (hpa_alloc_kind), and computes the means anew. */
 void hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind);
-
-#endif

@@ -9,8 +9,7 @@
  * holes and seen_empty belong to the lock of its bin. Used in meta/, extent/, hpa/, arena/, thread/
  * and ctl/, and by malloc, free and defrag.c.
  */
-#ifndef META_EDATA_H
-#define META_EDATA_H
+#pragma once
 
 #include "meta/sc.h"
 #include "util/assert.h"
@@ -238,5 +237,3 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	memset(&e->link, 0, sizeof(*e) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }
-
-#endif

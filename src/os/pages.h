@@ -9,8 +9,7 @@
  * arena/ (arenas, holes, shut), thread/ (shelter, deferred), unwind/frame_scan and the profiler;
  * jemalloc_init.c and unwind_fp.c call functions of boot, stats.c asks for a mode.
  */
-#ifndef OS_PAGES_H
-#define OS_PAGES_H
+#pragma once
 
 #include "os/sys.h"
 #include "util/bits.h"
@@ -191,5 +190,3 @@ size_t pages_huge_size(void);
 bool pages_has_thp(void);
 /* Names the mapping in /proc/PID/maps, if the kernel supports that. */
 void pages_set_name(void *addr, size_t size, const char *name);
-
-#endif

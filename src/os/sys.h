@@ -21,8 +21,7 @@
  * others only for what the user asks for and what needs them: a profile, a request from outside, a
  * session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
-#ifndef OS_SYS_H
-#define OS_SYS_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -299,5 +298,3 @@ void sys_module_keep_self(void);
  * program are not seen.
  */
 void sys_modules_postfork_child(void);
-
-#endif

@@ -11,8 +11,7 @@
  * run under WITNESS_RANK_PROF_DUMP and _PROF_RECENT), before stacks are unwound, before arenas are
  * searched for memory to return. doc/INDEX.md lists the locks.
  */
-#ifndef OS_WITNESS_H
-#define OS_WITNESS_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -77,5 +76,3 @@ unsigned witness_depth_from(unsigned from);
  * opened.
  */
 void witness_assert_lockless(void);
-
-#endif

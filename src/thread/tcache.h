@@ -30,8 +30,7 @@
  * inside the gate (os/gate.h), by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c and mallctl, and
  * at heartbeats; tcache_has() by icheck.c outside of it.
  */
-#ifndef THREAD_TCACHE_H
-#define THREAD_TCACHE_H
+#pragma once
 
 #include "arena/cache_bin.h"
 #include "thread/tcache_limits.h"
@@ -224,5 +223,3 @@ size_t tcache_cached_bytes(const tcache_t *tc);
  * may call it; then the numbers are approximate while the cache's thread serves.
  */
 void tcache_add_requests(const tcache_t *tc, uint64_t by_class[SC_NSIZES]);
-
-#endif

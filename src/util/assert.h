@@ -6,8 +6,7 @@
  * os/: os/malloc_io installs malloc_write at boot; until then the text goes to file descriptor 2.
  * No lock; any thread may call.
  */
-#ifndef UTIL_ASSERT_H
-#define UTIL_ASSERT_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -36,5 +35,3 @@ void assert_fail_not_reached(const char *file, int line) NORETURN COLD;
 #define static_assert _Static_assert
 #endif
 #define cassert(e) static_assert(e, #e)
-
-#endif /* UTIL_ASSERT_H */

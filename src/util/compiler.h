@@ -6,8 +6,7 @@
  * (and jemalloc_cpp.cpp) may test the platform or the compiler with the preprocessor; the rest of
  * the code uses the names defined here. No state and no lock.
  */
-#ifndef UTIL_COMPILER_H
-#define UTIL_COMPILER_H
+#pragma once
 
 #include <errno.h>
 #include <limits.h>
@@ -129,5 +128,3 @@ static inline size_t
 max_zu(size_t a, size_t b) {
 	return a > b ? a : b;
 }
-
-#endif /* UTIL_COMPILER_H */

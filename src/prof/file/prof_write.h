@@ -6,8 +6,7 @@
  * inside the gate (os/gate.h: fork waits until no thread is inside) or in a forked child, as they
  * allocate or free; the others may be called in any state.
  */
-#ifndef PROF_WRITE_H
-#define PROF_WRITE_H
+#pragma once
 
 #include "prof/file/prof_sys.h"
 #include "util/assert.h"
@@ -118,5 +117,3 @@ static inline uint64_t
 prof_writer_total(const prof_writer_t *w) {
 	return w->flushed + w->len;
 }
-
-#endif /* PROF_WRITE_H */
