@@ -29,7 +29,6 @@
 #include "os/nstime.h"
 #include "prof/prof.h"
 #include "thread/tcache.h"
-#include "util/assert.h"
 #include "util/emitter.h"
 #include "util/fmt.h"
 

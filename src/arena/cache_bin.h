@@ -21,7 +21,6 @@
 #pragma once
 
 #include "meta/sc.h"
-#include "util/assert.h"
 #include "util/compiler.h"
 
 typedef struct cache_bin_s {

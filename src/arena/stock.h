@@ -16,7 +16,6 @@
  */
 #pragma once
 
-#include "util/assert.h"
 #include "util/bits.h"
 
 typedef struct stock_s {

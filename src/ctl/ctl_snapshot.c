@@ -14,7 +14,6 @@
 #include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "prof/prof.h"
-#include "util/assert.h"
 
 mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 

@@ -12,7 +12,6 @@
 #include "ctl/ctl_snapshot.h"
 #include "imalloc.h"
 #include "os/gate.h"
-#include "util/assert.h"
 
 static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields and CTL_ARG() have 16-bit offsets");
 static_assert(sizeof(snapshot_global_t) <= UINT16_MAX, "fields have 16-bit offsets");

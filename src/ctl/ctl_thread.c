@@ -19,7 +19,6 @@
 #include "thread/peak.h"
 #include "thread/tcache_set.h"
 #include "thread/tsd.h"
-#include "util/assert.h"
 
 /* A text of so many bytes or more is refused for thread.tcache.ncached_max.write. */
 #define NCACHED_SPEC_MAX 1000

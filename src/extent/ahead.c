@@ -10,7 +10,6 @@
 
 #include "os/nstime.h"
 #include "os/room.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 #define LG_MIB 20

@@ -13,7 +13,6 @@
 #include "meta/sc.h"
 #include "os/pages.h"
 #include "os/witness.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 /* Bytes of a base's first block. */

@@ -12,7 +12,6 @@
 #pragma once
 
 #include "meta/sc.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/ph.h"

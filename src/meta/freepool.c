@@ -12,7 +12,6 @@
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "os/witness.h"
-#include "util/assert.h"
 
 /* log2 of the largest class in bytes. */
 #define META_LG_MAX 15u

@@ -22,7 +22,6 @@
 #include "os/gate.h"
 #include "os/mutex.h"
 #include "os/pages.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 /* log2 of the largest class in bytes. */

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "meta/sc.h"
-#include "util/assert.h"
 
 /*
  * true (default): sizes above sz_ladder_max are rounded to pages only; false: to ladder steps at

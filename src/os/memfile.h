@@ -11,8 +11,6 @@
  */
 #pragma once
 
-#include <sys/types.h>
-
 #include "util/compiler.h"
 
 typedef struct {

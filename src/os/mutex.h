@@ -15,7 +15,6 @@
 
 #include "os/tls.h"
 #include "os/witness.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 

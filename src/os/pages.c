@@ -16,7 +16,6 @@
 
 #include "os/malloc_io.h"
 #include "os/sys.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/fmt.h"
 

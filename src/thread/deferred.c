@@ -13,7 +13,6 @@
 #include "thread/deferred.h"
 
 #include "os/pages.h"
-#include "util/assert.h"
 #include "util/hash.h"
 
 /*

@@ -11,7 +11,6 @@
 #include "arena/arena.h"
 #include "os/gate.h"
 #include "os/tls.h"
-#include "util/assert.h"
 
 struct tcache_s;
 typedef struct quarantine_s quarantine_t;

@@ -23,7 +23,6 @@
 #include "os/sys.h"
 #include "unwind/cfi.h"
 #include "unwind/unwind_backend.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 

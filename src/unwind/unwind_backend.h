@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
 #include "util/compiler.h"

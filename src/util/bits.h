@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "util/assert.h"
 #include "util/compiler.h"
 
 cassert(sizeof(size_t) == sizeof(unsigned long));

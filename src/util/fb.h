@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "util/assert.h"
 #include "util/bits.h"
 #include "util/compiler.h"
 

@@ -9,7 +9,6 @@
  */
 #pragma once
 
-#include "util/assert.h"
 #include "util/compiler.h"
 
 typedef struct ph_link_s ph_link_t;

@@ -6,7 +6,6 @@
  */
 #pragma once
 
-#include "util/assert.h"
 #include "util/compiler.h"
 
 typedef struct ql_s ql_t;

@@ -9,8 +9,6 @@
  */
 #pragma once
 
-#include <limits.h>
-
 #include "prof/file/prof_sys.h"
 
 typedef struct prof_dir_s {

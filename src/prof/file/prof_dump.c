@@ -47,7 +47,6 @@
 #include "thread/tcache_limits.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /*

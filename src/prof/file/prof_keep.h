@@ -17,8 +17,6 @@
  */
 #pragma once
 
-#include <limits.h>
-
 #include "os/nstime.h"
 #include "prof/file/prof_sys.h"
 

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "prof/file/prof_sys.h"
-#include "util/assert.h"
 
 /* Size of the buffer in bytes. */
 #define PROF_WRITER_BYTES ((size_t)65536)

@@ -14,7 +14,6 @@
 #pragma once
 
 #include "prof/sites/prof_types.h"
-#include "util/assert.h"
 
 /*
  * Reads a backtrace into td->frames, which is allocated at first use, and returns td->bt, valid

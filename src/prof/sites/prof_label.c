@@ -21,7 +21,6 @@
 #include "meta/freepool.h"
 #include "meta/region.h"
 #include "os/pages.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 

@@ -13,7 +13,6 @@
 #include "os/gate.h"
 #include "os/pages.h"
 #include "prof/sites/prof_data.h"
-#include "util/assert.h"
 
 #define CHUNK_BYTES ((size_t)2 << 20)
 /*
