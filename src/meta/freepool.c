@@ -36,8 +36,7 @@ meta_good_size(size_t size) {
 
 static void *
 meta_alloc_pages(size_t bytes) {
-	bool commit = true;
-	void *p = pages_map(NULL, bytes, PAGE, &commit);
+	void *p = pages_map(NULL, bytes, PAGE, NULL);
 	if (p != NULL) {
 		mutex_lock(&meta.mtx);
 		atomic_add_nonatomic_zu(&meta.in_use, bytes);

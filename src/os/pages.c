@@ -224,8 +224,9 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	assert(((uintptr_t)addr & (alignment - 1)) == 0);
 	/* pages_boot() has been called. */
 	assert((pages.map_flags & MAP_ANONYMOUS) != 0);
-	if (!pages_can_decommit()) {
-		*commit = true;
+	bool is_open = commit == NULL || *commit || !pages_can_decommit();
+	if (commit != NULL) {
+		*commit = is_open;
 	}
 	if (left_has_any()) {
 		left_try();
@@ -233,7 +234,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 			return NULL;
 		}
 	}
-	void *p = os_mmap(addr, size, *commit, 0);
+	void *p = os_mmap(addr, size, is_open, 0);
 	if (p == NULL || p == addr) {
 		return p;
 	}
@@ -241,7 +242,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 		return p;
 	}
 	pages_unmap_in_time(p, size);
-	return addr != NULL ? NULL : map_aligned_slow(size, alignment, *commit);
+	return addr != NULL ? NULL : map_aligned_slow(size, alignment, is_open);
 }
 
 int
@@ -289,9 +290,8 @@ pages_store_try_reserve(pages_store_t *s, size_t bytes) {
 	if (bytes <= s->bytes) {
 		return true;
 	}
-	bool commit = true;
 	size_t size = PAGE_CEILING(max_zu(max_zu(bytes, STORE_MIN), 2 * s->bytes));
-	void *at = pages_map(NULL, size, PAGE, &commit);
+	void *at = pages_map(NULL, size, PAGE, NULL);
 	if (at == NULL) {
 		return false;
 	}
@@ -433,8 +433,7 @@ pages_purge_lazy(void *addr, size_t size) {
  */
 static uint8_t
 dontneed_try(void) {
-	bool commit = true;
-	volatile char *p = pages_map(NULL, PAGE, PAGE, &commit);
+	volatile char *p = pages_map(NULL, PAGE, PAGE, NULL);
 	if (p == NULL) {
 		return FACT_UNKNOWN;
 	}

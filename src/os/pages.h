@@ -62,9 +62,9 @@ int pages_boot(void);
 
 /*
  * Maps size zeroed bytes aligned to `alignment` (a power of two >= PAGE): readable and writable if
- * *commit, otherwise without access. If the system overcommits, *commit is set, as if it had been
- * so. With an addr other than NULL the mapping is exactly there, or, if that place is not free, the
- * result is NULL. opt_thp is not applied.
+ * commit is NULL or *commit, otherwise without access. If the system overcommits, *commit is set,
+ * as if it had been so. With an addr other than NULL the mapping is exactly there, or, if that
+ * place is not free, the result is NULL. opt_thp is not applied.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
 /* Maps the first bytes of a file for reading and writing, shared with all who map it, or NULL. */
