@@ -46,11 +46,6 @@ arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_m
 /* Sets the name that a new arena has until arenas.c or the user sets another. */
 void arena_name_default(arena_t *a);
 
-static inline unsigned
-arena_ind_get(const arena_t *a) {
-	return a->ind;
-}
-
 /*
  * Takes up to n regions of class szind into out, at least one unless there is no memory. Returns
  * the number. nrequests and nfills are added to the class's counters.

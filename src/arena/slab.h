@@ -91,6 +91,12 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 }
 
 /*
+ * Whether a region of e begins at ptr, which is in e, and is taken. Right without the bin's lock
+ * too if that region is the caller's: its bit does not change then, although others of its word do.
+ */
+bool slab_is_taken(const edata_t *e, const void *ptr);
+
+/*
  * The name of the slab e, in which ptr is. Takes no lock: unless the caller has an object of the
  * slab, e may be gone or another's meanwhile, and the name is then that of no slab, or of another.
  */

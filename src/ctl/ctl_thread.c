@@ -43,7 +43,7 @@ get_arena(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	if (tsd != NULL) {
 		tsd->is_arena_known = true;
 	}
-	out->u = tsd == NULL ? 0 : arena_ind_get(tsd->arena);
+	out->u = tsd == NULL ? 0 : tsd->arena->ind;
 	return 0;
 }
 

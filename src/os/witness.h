@@ -44,7 +44,6 @@ typedef enum {
 	WITNESS_RANK_EDATA_CACHE,
 	WITNESS_RANK_FREEPOOL,
 	WITNESS_RANK_BASE,
-	WITNESS_RANK_LARGE_LIST,
 	WITNESS_RANK_LEAF, /* while one of these is held, no other ranked mutex is taken by lock */
 	WITNESS_RANK_END /* of no mutex: above all ranks */
 } witness_rank_t;
