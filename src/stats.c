@@ -841,7 +841,7 @@ print_global(report_t *r) {
 
 static void
 print_background(emitter_t *em, const snapshot_global_t *global) {
-	const snapshot_background_t *s = &global->background;
+	const background_thread_stats_t *s = &global->background;
 	json_dir(em, child(&ctl_dir_stats, "background_thread"), global, 0);
 	emitter_table_printf(em, "Background threads: %zu, num_runs: %llu, run_interval: %llu ns\n",
 	    s->num_threads, (unsigned long long)s->num_runs, (unsigned long long)s->run_interval);

@@ -10,7 +10,6 @@
 #include "ctl/ctl_snapshot.h"
 
 #include "arena/arenas.h"
-#include "arena/background_thread.h"
 #include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "prof/prof.h"
@@ -29,12 +28,8 @@ static struct {
 	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
-/*
- * The field lists have all members of snapshot_background_t, and all of snapshot_global_t that are
- * in front of `background`, so none is forgotten.
- */
+/* The list has all members that are in front of `background`, so none is forgotten. */
 #define COUNT_SIZE(name, type, says) +sizeof(type)
-cassert(sizeof(snapshot_background_t) == 0 SNAPSHOT_BACKGROUND_FIELDS(COUNT_SIZE));
 cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
 #undef COUNT_SIZE
 
@@ -187,14 +182,10 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 	to->resident = all->resident;
 	to->mapped = all->mapped;
 	to->retained = all->retained;
-	background_thread_stats_t bg;
-	background_thread_stats_read(&bg);
-#define COPY(name, type, help) to->background.name = bg.name;
-	SNAPSHOT_BACKGROUND_FIELDS(COPY)
-#undef COPY
+	background_thread_stats_read(&to->background);
 	thp_stats_read(&to->thp);
 	to->thp.state = piece_state();
-	take_mutexes(to->mutexes, &bg);
+	take_mutexes(to->mutexes, &to->background);
 }
 
 /* Makes s->arenas large enough and s->merged exist; 0 or EAGAIN. */

@@ -104,7 +104,7 @@ has_hpa_alloc(size_t i) {
 /* Rows of the field lists: n is the name, t the C type, `says` the text for the manual. */
 #define MUTEX_FIELD(n, member, t, says) CTL_FIELD(#n, mutex_prof_data_t, member, t, ST, says),
 #define GLOBAL_FIELD(n, t, says) CTL_FIELD(#n, snapshot_global_t, n, t, ST, says),
-#define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, snapshot_background_t, n, t, ST, says),
+#define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, background_thread_stats_t, n, t, ST, says),
 #define THP_FIELD(n, t, says) CTL_FIELD(#n, thp_stats_t, n, t, ST, NODE_EXPERIMENTAL says),
 #define GROUP_FIELD(n, t, says) CTL_FIELD(#n, class_stats_t, n, t, ST, says),
 #define BIN_FIELD(n, t, says) CTL_FIELD(#n, bin_stats_t, n, t, ST, says),
@@ -120,7 +120,7 @@ has_hpa_alloc(size_t i) {
 
 static const ctl_field_t mutex_fields[] = {MUTEX_STATS_FIELDS(MUTEX_FIELD)};
 static const ctl_field_t global_fields[] = {SNAPSHOT_GLOBAL_FIELDS(GLOBAL_FIELD)};
-static const ctl_field_t background_fields[] = {SNAPSHOT_BACKGROUND_FIELDS(BACKGROUND_FIELD)};
+static const ctl_field_t background_fields[] = {BACKGROUND_STATS_FIELDS(BACKGROUND_FIELD)};
 static const ctl_field_t thp_fields[] = {THP_STATS_FIELDS(THP_FIELD)
 	CTL_FIELD("state", thp_stats_t, state, string, ST, NODE_EXPERIMENTAL
 	    "on, or why no huge pieces are made: off by an option, by the system or for the process, "
