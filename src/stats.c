@@ -765,8 +765,8 @@ print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 		return;
 	}
 	emitter_table_printf(em, "Small extent cache: %zu bytes, hits: %zu, misses: %zu, "
-	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec.bytes, hpa->sec.hits,
-	    hpa->sec.misses, hpa->sec.dalloc_noflush, hpa->sec.dalloc_flush, hpa->sec.overfills);
+	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec_bytes, hpa->sec_hits,
+	    hpa->sec_misses, hpa->sec_dalloc_noflush, hpa->sec_dalloc_flush, hpa->sec_overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
 	    "dirty pages: %zu\n",
 	    hpa->npageslabs, hpa->nactive, hpa->ndirty);

@@ -55,7 +55,7 @@ add_words(void *to, const void *from, size_t bytes) {
 static void
 add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_SHARD_FIELDS(ADD)
-	to->sec.bytes += from->sec.bytes;
+	to->sec_bytes += from->sec_bytes;
 	ADD_COUNTERS(slabs);
 	ADD_COUNTERS(full_slabs);
 	ADD_COUNTERS(empty_slabs);
@@ -65,9 +65,7 @@ add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 static void
 add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_COUNTER_FIELDS(ADD)
-#define ADD_SEC(name, says) to->sec.name += from->sec.name;
-	HPA_SEC_FIELDS(ADD_SEC)
-#undef ADD_SEC
+	HPA_SEC_FIELDS(ADD)
 	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
 		hpa_alloc_stats_add(&to->alloc[i], &from->alloc[i], i);
 	}

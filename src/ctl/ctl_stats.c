@@ -113,8 +113,7 @@ has_hpa_alloc(size_t i) {
 #define ARENA_FIELD(n, t, says) CTL_FIELD(#n, snapshot_arena_t, stats.n, t, ST, says),
 #define DIRTY_FIELD(n, t, says) \
 	CTL_FIELD("dirty_" #n, snapshot_arena_t, stats.dirty.n, t, ST, "of dirty pages, " says),
-#define HPA_SEC_FIELD(n, says) \
-	CTL_FIELD("hpa_sec_" #n, snapshot_arena_t, stats.hpa.sec.n, size_t, ST, says),
+#define HPA_SEC_FIELD(n, t, says) CTL_FIELD("hpa_" #n, snapshot_arena_t, stats.hpa.n, t, ST, says),
 #define MUZZY_FIELD(n, t, says) \
 	CTL_FIELD("muzzy_" #n, snapshot_arena_t, stats.muzzy.n, t, ST, "of muzzy pages, " says),
 
@@ -143,7 +142,7 @@ static const ctl_field_t arena_fields[] = {
 	ARENA_STATS_SUM_FIELDS(ARENA_FIELD)
 	DECAY_STATS_FIELDS(DIRTY_FIELD)
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
-	CTL_FIELD("hpa_sec_bytes", snapshot_arena_t, stats.hpa.sec.bytes, size_t, ST,
+	CTL_FIELD("hpa_sec_bytes", snapshot_arena_t, stats.hpa.sec_bytes, size_t, ST,
 	    "bytes in the small extent cache"),
 	HPA_SEC_FIELDS(HPA_SEC_FIELD)
 };

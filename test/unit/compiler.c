@@ -1,4 +1,4 @@
-/* util/compiler.h: what a failed assertion writes and how it ends; a release build has none of it. */
+/* util/compiler.h: what a failed assertion writes and how it ends; a release build has none. */
 #include "test.h"
 
 #include "util/compiler.h"
