@@ -12,7 +12,7 @@
 
 #include "conf/conf_table.h"
 #include "ctl/node.h"
-#include "util/assert.h"
+#include "util/compiler.h"
 #include "util/fxp.h"
 
 #ifndef MANUAL_TEXTS

@@ -10,8 +10,6 @@
 
 #if CONFIG_LOG
 
-#include <errno.h>
-
 #include "os/malloc_io.h"
 #include "os/tls.h"
 #include "util/fmt.h"

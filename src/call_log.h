@@ -9,8 +9,7 @@
  * is preserved. No lock. Called by jemalloc_logged.c, cxx.c (operators) and ctl_experimental.c
  * (batch_alloc); call_log_names_set() by conf_table.c.
  */
-#ifndef CALL_LOG_H
-#define CALL_LOG_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -50,6 +49,4 @@ call_log_names_set(const char *names UNUSED, size_t len UNUSED) {
 	return EINVAL;
 }
 #define CALL_LOG(function, side, ...) ((void)0)
-#endif
-
 #endif

@@ -2,8 +2,7 @@
  * The C side of operator new and delete: jemalloc_cpp.cpp defines the operators, handles exceptions
  * and new handlers, and calls these functions. No lock is held or needed.
  */
-#ifndef CXX_H
-#define CXX_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -36,5 +35,3 @@ bool cxx_is_infallible(void);
  * returns.
  */
 void cxx_no_memory(size_t size);
-
-#endif

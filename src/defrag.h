@@ -3,8 +3,7 @@
  * whether to allocate it anew and free the old one. Only builds configured with
  * --enable-defrag-hint export the function, as je_get_defrag_hint().
  */
-#ifndef DEFRAG_H
-#define DEFRAG_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -17,5 +16,3 @@
  * must not call it. Called by jemalloc.c.
  */
 bool defrag_would_help(const void *ptr);
-
-#endif

@@ -52,20 +52,6 @@ icheck_size(const void *ptr, size_t size, size_t alignment) {
 }
 
 /*
- * Whether a region of e begins at ptr and the bitmap shows it as taken. The bit of a region does
- * not change while its owner uses it, although other bits of the word do.
- */
-static NO_SANITIZE_THREAD bool
-region_is_taken(const edata_t *e, const void *ptr) {
-	assert(e->is_slab && (const char *)ptr >= e->addr);
-	const bin_info_t *info = slab_info(e);
-	size_t off = (size_t)((const char *)ptr - e->addr), r = off / info->reg_size;
-	return off % info->reg_size == 0 && r < info->nregs
-	    && ((__atomic_load_n(&e->bits[r / FB_WORD_BITS], __ATOMIC_RELAXED)
-	    >> (r % FB_WORD_BITS)) & 1) == 0;
-}
-
-/*
  * Whether the object is in this thread's cache or quarantine. False without a check inside the
  * gate (a signal handler or a hook), where the cache may be half changed; and while another thread
  * takes over the cache, as what it has taken may be in use again.
@@ -85,7 +71,7 @@ is_cached_here(const void *ptr, const edata_t *e) {
 static bool
 small_is_live(const void *ptr, uint64_t elem) {
 	const edata_t *e = elem_edata(elem);
-	if (!region_is_taken(e, ptr)) {
+	if (!slab_is_taken(e, ptr)) {
 		return false;
 	}
 	if (config_hardening) {

@@ -11,8 +11,7 @@
  * without checks malloc_usable_size does not call it for small objects of classes that thread
  * caches hold.
  */
-#ifndef ICHECK_H
-#define ICHECK_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -37,5 +36,3 @@ void icheck_size(const void *ptr, size_t size, size_t alignment);
  * their extents, and blocks of any size whose free is deferred (thread/deferred.h).
  */
 void icheck_live(const void *ptr);
-
-#endif

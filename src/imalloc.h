@@ -15,8 +15,7 @@
  * marked below; ctl_experimental.c for batch_alloc, ctl_arena.c and ctl_prof.c to complete deferred
  * frees; stats.c and ctl_stats.c read imalloc_zero_reallocs().
  */
-#ifndef IMALLOC_H
-#define IMALLOC_H
+#pragma once
 
 #include "arena/cache_bin.h"
 #include "arena/canary.h"
@@ -343,5 +342,3 @@ ifree_sized_try_fast(void *ptr, size_t size) {
 	    && likely(!arena_may_be_sampled(ptr))
 	    && likely(cache_bin_try_push(fast_bin(sc_bin_offset(size)), ptr));
 }
-
-#endif

@@ -6,8 +6,7 @@
  * path (imalloc.h) has failed, if they have one. The caller holds no lock; imalloc() and ifree()
  * enter the gate themselves.
  */
-#ifndef IMALLOC_FLAGS_H
-#define IMALLOC_FLAGS_H
+#pragma once
 
 #include "imalloc.h"
 
@@ -30,5 +29,3 @@ void ifree_flags(void *ptr, int flags) NOINLINE;
  */
 void ifree_sized_standard(void *ptr, size_t size, size_t alignment) NOINLINE;
 void ifree_sized_default(void *ptr, size_t size, int flags) NOINLINE;
-
-#endif

@@ -7,11 +7,8 @@
  * thread may hold one during the fork; the child makes them new. The table fork_child in
  * jemalloc_fork.c has the order of the child's steps. No handler holds a lock when it returns.
  */
-#ifndef JEMALLOC_FORK_H
-#define JEMALLOC_FORK_H
+#pragma once
 
 void jemalloc_prefork(void);
 void jemalloc_postfork_parent(void);
 void jemalloc_postfork_child(void);
-
-#endif

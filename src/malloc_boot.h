@@ -6,8 +6,7 @@
  * constructor in jemalloc_init.c, which defines it; with no lock held, but for nested calls during
  * boot. scripts/check_floors lists this exception.
  */
-#ifndef MALLOC_BOOT_H
-#define MALLOC_BOOT_H
+#pragma once
 
 /*
  * Initialises the library unless that is done; waits while another thread does it. 0, or an errno
@@ -15,5 +14,3 @@
  * once requests can be served, ENOMEM before. Any thread may call; keeps errno.
  */
 int malloc_boot(void);
-
-#endif /* MALLOC_BOOT_H */

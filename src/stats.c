@@ -29,7 +29,6 @@
 #include "os/nstime.h"
 #include "prof/prof.h"
 #include "thread/tcache.h"
-#include "util/assert.h"
 #include "util/emitter.h"
 #include "util/fmt.h"
 
@@ -42,26 +41,31 @@
  */
 #define TIMEOUT_SHORT_MS 100
 
-/* The parts of the report to print, as parts_of() reads them from the option letters. */
-typedef struct {
-	bool json;      /* JSON instead of text */
-	bool general;
-	bool merged;    /* the sums over all arenas */
-	bool destroyed; /* the sums over the destroyed arenas */
-	bool arenas;    /* each arena */
-	bool bins;
-	bool large;
-	bool mutexes;
-	bool extents;
-	bool hpa;
-} parts_t;
+/* Option letters of stats_print(): the first chooses JSON, each other one omits its part. */
+enum {
+	OPTION_JSON = 'J',
+	PART_GENERAL = 'g',
+	PART_MERGED = 'm',    /* the sums over all arenas */
+	PART_DESTROYED = 'd', /* the sums over the destroyed arenas */
+	PART_ARENAS = 'a',    /* each arena */
+	PART_BINS = 'b',
+	PART_LARGE = 'l',
+	PART_MUTEXES = 'x',
+	PART_EXTENTS = 'e',
+	PART_HPA = 'h',
+};
 
 typedef struct {
 	emitter_t em;
-	parts_t parts;
+	const char *opts; /* option letters */
 	snapshot_t snap;
 	char *buf;      /* STATS_BUF_SIZE bytes for em; NULL: no memory, its own buffer serves */
 } report_t;
+
+static bool
+wants(const report_t *r, char part) {
+	return strchr(r->opts, part) == NULL;
+}
 
 /* ------------------------------------------------------------------ values */
 
@@ -622,7 +626,7 @@ line_bin(report_t *r, bool is_header, const arena_stats_t *s, unsigned i) {
 	cell_and_rate(&l, 13, "nflushes", b->nflushes, 8);
 	cell(&l, 13, "nslabs", b->nslabs);
 	cell_and_rate(&l, 13, "nreslabs", b->nreslabs, 8);
-	if (r->parts.mutexes) {
+	if (wants(r, PART_MUTEXES)) {
 		cells_mutex(&l, &s->bin_mutexes[i]);
 	}
 	line_end(&l);
@@ -645,7 +649,7 @@ json_class(report_t *r, kind_t kind, const ctl_node_t *dir, const snapshot_arena
 	if (kind != kind_extents && has_prof_columns(r, &a->stats)) {
 		json_prof(&r->em, kind == kind_large ? SC_NBINS + i : i);
 	}
-	if (kind == kind_small && r->parts.mutexes) {
+	if (kind == kind_small && wants(r, PART_MUTEXES)) {
 		json_dir(&r->em, child(dir, "mutex"), a, i);
 	}
 	emitter_json_object_end(&r->em);
@@ -766,8 +770,8 @@ print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 		return;
 	}
 	emitter_table_printf(em, "Small extent cache: %zu bytes, hits: %zu, misses: %zu, "
-	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec.bytes, hpa->sec.hits,
-	    hpa->sec.misses, hpa->sec.dalloc_noflush, hpa->sec.dalloc_flush, hpa->sec.overfills);
+	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec_bytes, hpa->sec_hits,
+	    hpa->sec_misses, hpa->sec_dalloc_noflush, hpa->sec_dalloc_flush, hpa->sec_overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
 	    "dirty pages: %zu\n",
 	    hpa->npageslabs, hpa->nactive, hpa->ndirty);
@@ -808,19 +812,19 @@ print_arena(report_t *r, const snapshot_arena_t *a) {
 	} else {
 		table_arena_head(&r->em, a);
 	}
-	if (r->parts.mutexes) {
+	if (wants(r, PART_MUTEXES)) {
 		print_mutexes(&r->em, arena_dir(), a, a->stats.uptime_ns);
 	}
-	if (r->parts.bins) {
+	if (wants(r, PART_BINS)) {
 		print_classes(r, &bin_classes, a);
 	}
-	if (r->parts.large) {
+	if (wants(r, PART_LARGE)) {
 		print_classes(r, &large_classes, a);
 	}
-	if (r->parts.extents) {
+	if (wants(r, PART_EXTENTS)) {
 		print_classes(r, &extent_classes, a);
 	}
-	if (r->parts.hpa) {
+	if (wants(r, PART_HPA)) {
 		print_hpa(&r->em, a);
 	}
 }
@@ -842,7 +846,7 @@ print_global(report_t *r) {
 
 static void
 print_background(emitter_t *em, const snapshot_global_t *global) {
-	const snapshot_background_t *s = &global->background;
+	const background_thread_stats_t *s = &global->background;
 	json_dir(em, child(&ctl_dir_stats, "background_thread"), global, 0);
 	emitter_table_printf(em, "Background threads: %zu, num_runs: %llu, run_interval: %llu ns\n",
 	    s->num_threads, (unsigned long long)s->num_runs, (unsigned long long)s->run_interval);
@@ -862,19 +866,19 @@ print_arenas(report_t *r) {
 	emitter_t *em = &r->em;
 	const snapshot_t *snap = &r->snap;
 	emitter_json_object_kv_begin(em, "stats.arenas");
-	if (r->parts.merged && (count_arenas(snap) > 1 || !r->parts.arenas)) {
+	if (wants(r, PART_MERGED) && (count_arenas(snap) > 1 || !wants(r, PART_ARENAS))) {
 		emitter_table_printf(em, "Merged arenas stats:\n");
 		emitter_json_object_kv_begin(em, "merged");
 		print_arena(r, snap->merged);
 		emitter_json_object_end(em);
 	}
-	if (r->parts.destroyed && snap->destroyed != NULL) {
+	if (wants(r, PART_DESTROYED) && snap->destroyed != NULL) {
 		emitter_table_printf(em, "Destroyed arenas stats:\n");
 		emitter_json_object_kv_begin(em, "destroyed");
 		print_arena(r, snap->destroyed);
 		emitter_json_object_end(em);
 	}
-	for (unsigned i = 0; r->parts.arenas && i < snap->narenas; i++) {
+	for (unsigned i = 0; wants(r, PART_ARENAS) && i < snap->narenas; i++) {
 		if (snap->arenas[i] == NULL) {
 			continue;
 		}
@@ -895,35 +899,17 @@ print_stats(report_t *r) {
 	print_global(r);
 	print_background(&r->em, global);
 	print_thp(&r->em, global);
-	if (r->parts.mutexes) {
+	if (wants(r, PART_MUTEXES)) {
 		print_mutexes(&r->em, &ctl_dir_stats, global, r->snap.merged->stats.uptime_ns);
 	}
 	emitter_json_object_end(&r->em);
-	if (r->parts.merged || r->parts.arenas || (r->parts.destroyed && r->snap.destroyed != NULL)) {
+	if (wants(r, PART_MERGED) || wants(r, PART_ARENAS) ||
+	    (wants(r, PART_DESTROYED) && r->snap.destroyed != NULL)) {
 		print_arenas(r);
 	}
 }
 
 /* ------------------------------------------------------------------ entry */
-
-static parts_t
-parts_of(const char *opts) {
-	if (opts == NULL) {
-		opts = "";
-	}
-	return (parts_t){
-		.json = strchr(opts, 'J') != NULL,
-		.general = strchr(opts, 'g') == NULL,
-		.merged = strchr(opts, 'm') == NULL,
-		.destroyed = strchr(opts, 'd') == NULL,
-		.arenas = strchr(opts, 'a') == NULL,
-		.bins = strchr(opts, 'b') == NULL,
-		.large = strchr(opts, 'l') == NULL,
-		.mutexes = strchr(opts, 'x') == NULL,
-		.extents = strchr(opts, 'e') == NULL,
-		.hpa = strchr(opts, 'h') == NULL,
-	};
-}
 
 /*
  * Refreshes the values of stats.* (epoch) and takes the report's copy of them and its buffer. 0, or
@@ -956,7 +942,7 @@ report_print(report_t *r) {
 	emitter_begin(em);
 	emitter_table_printf(em, "___ Begin jemalloc statistics ___\n");
 	emitter_json_object_kv_begin(em, "jemalloc");
-	if (r->parts.general) {
+	if (wants(r, PART_GENERAL)) {
 		print_general(em);
 	}
 	if (config_stats) {
@@ -976,7 +962,7 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 		return; /* the owners of the locks that would be taken do not exist */
 	}
 	memset(&r, 0, sizeof(r));
-	r.parts = parts_of(opts);
+	r.opts = opts == NULL ? "" : opts;
 	if (write_cb == NULL) {
 		write_cb = malloc_write_long;
 		opaque = &text;
@@ -984,7 +970,8 @@ stats_print(void (*write_cb)(void *opaque, const char *s), void *opaque, const c
 	if (report_gather(&r) != 0) {
 		write_cb(opaque, "<jemalloc>: Memory allocation failure in mallctl(\"epoch\", ...)\n");
 	} else {
-		emitter_init(&r.em, r.parts.json ? emitter_json : emitter_table, write_cb, opaque, r.buf,
+		bool is_json = strchr(r.opts, OPTION_JSON) != NULL;
+		emitter_init(&r.em, is_json ? emitter_json : emitter_table, write_cb, opaque, r.buf,
 		    STATS_BUF_SIZE);
 		report_print(&r);
 	}

@@ -5,8 +5,7 @@
  * printed. No lock is held while text is passed on, so reports of several threads may mix. Called
  * by jemalloc.c, and by hooks that jemalloc_init.c sets, at exit and at heartbeats.
  */
-#ifndef STATS_H
-#define STATS_H
+#pragma once
 
 #include "conf/stats_opts.h"
 
@@ -31,5 +30,3 @@ void stats_heartbeat(struct tsd_s *tsd, uint64_t bytes);
 
 /* For atexit(): prints a report if opt_stats_print is set; not in a lost child (os/gate.h). */
 void stats_atexit(void);
-
-#endif /* STATS_H */

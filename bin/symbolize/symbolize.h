@@ -2,8 +2,7 @@
  * Shared by the files of jeprof-symbolize: object files, queries about addresses, and callbacks
  * that receive the answers. See main.c and, for --table, table.c. No locks: one thread.
  */
-#ifndef SYMBOLIZE_H
-#define SYMBOLIZE_H
+#pragma once
 
 #include <elfutils/libdw.h>
 #include <stdbool.h>
@@ -190,5 +189,3 @@ void print_frame(const answer_t *to, const char *function, const char *directory
 
 /* The mode --table (table.c); `words` are those after it. Returns the exit code. */
 int table_main(int count, char **words);
-
-#endif

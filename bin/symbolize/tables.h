@@ -3,8 +3,7 @@
  * in jeprof, the name of the function comes from its symbol, or from DWARF if it has none; files,
  * lines and inlined calls come from DWARF. No locks: one thread. Used by table.c.
  */
-#ifndef TABLES_H
-#define TABLES_H
+#pragma once
 
 #include "intern.h"
 #include "names/table.h"
@@ -53,5 +52,3 @@ int tables_make(tables_t *t, object_t *object, const uint64_t *addresses, size_t
 /* Writes the table. 0, EFBIG (above NAMES_TABLE_MAX; nothing is written) or EIO. */
 int tables_write(const tables_t *t, int fd);
 void tables_free(tables_t *t);
-
-#endif

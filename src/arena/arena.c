@@ -71,12 +71,11 @@ arena_bins_init(arena_t *a) {
 	}
 	for (szind_t i = 0; i < SC_NBINS; i++) {
 		a->bins[i] = bins;
-		for (unsigned k = 0; k < bin_infos[i].n_shards; k++, bins++) {
-			/* Zeroed memory is a valid bin; bin_init() names its lock for the lock-order check. */
-			if (config_debug) {
-				bin_init(bins);
-			}
-		}
+		bins += bin_infos[i].n_shards;
+	}
+	/* Zeroed memory is a valid bin; bin_init() names its lock for the lock-order check. */
+	for (bin_t *bin = a->bins[0]; config_debug && bin < bins; bin++) {
+		bin_init(bin);
 	}
 	return 0;
 }
@@ -102,7 +101,6 @@ arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks
 	a->is_auto = is_auto;
 	a->created_ns = ind == 0 ? nstime_monotonic_syscall_ns() : nstime_monotonic_coarse_ns();
 	mutex_init(&a->tcache_list_mtx, "tcache_list", WITNESS_RANK_TCACHE_LIST);
-	mutex_init(&a->large_mtx, "large", WITNESS_RANK_LARGE_LIST);
 	ql_init(&a->tcaches);
 	pac_init(&a->pac, base, ind, dirty_ms, muzzy_ms, a->created_ns);
 	ehooks_init(&a->pac.src.ehooks, ind, arena_ind_visible(ind), hooks);

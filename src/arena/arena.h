@@ -12,8 +12,7 @@
  * slow path of requests (imalloc.c, irealloc.c), thread caches (tcache.c, tcache_spare.c),
  * quarantine.c, shelter.c, icheck.c, arenas.c, arena_life.c, vacant.c, background threads, mallctl.
  */
-#ifndef ARENA_ARENA_H
-#define ARENA_ARENA_H
+#pragma once
 
 #include "arena/arena_table.h"
 #include "arena/arena_types.h"
@@ -46,11 +45,6 @@ arena_t *arena_new(unsigned ind, bool is_auto, ssize_t dirty_ms, ssize_t muzzy_m
     ehooks_table_t *hooks);
 /* Sets the name that a new arena has until arenas.c or the user sets another. */
 void arena_name_default(arena_t *a);
-
-static inline unsigned
-arena_ind_get(const arena_t *a) {
-	return a->ind;
-}
 
 /*
  * Takes up to n regions of class szind into out, at least one unless there is no memory. Returns
@@ -151,5 +145,3 @@ int arena_decay_ms_set(arena_t *a, bool is_dirty, ssize_t ms);
 ssize_t arena_decay_ms_get(const arena_t *a, bool is_dirty);
 /* Bytes of address space that suffice for an object and its alignment; below usize: overflow. */
 size_t arena_need(size_t usize, size_t alignment);
-
-#endif

@@ -71,10 +71,8 @@ life_free_extent(arena_t *a, edata_t *e, arena_sample_fn_t *on_sample) {
 /* Frees all objects. The page cache is closed. */
 static void
 life_free_objects(arena_t *a, arena_sample_fn_t *on_sample) {
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			bin_forget(arena_bin(a, i, k));
-		}
+	for (bin_t *bin = a->bins[0]; bin < arena_bins_end(a); bin++) {
+		bin_forget(bin);
 	}
 	edata_block_t *b = edata_cache_blocks(&a->pac.src.edata_cache);
 	for (; b != NULL; b = b->next) {
@@ -116,23 +114,18 @@ arena_mutexes_zero(arena_t *a) {
 #define ZERO_MUTEX(name, expr, says) life_zero_mutex(expr);
 	ARENA_MUTEXES(ZERO_MUTEX)
 #undef ZERO_MUTEX
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			life_zero_mutex(&arena_bin(a, i, k)->mtx);
-		}
+	for (bin_t *bin = a->bins[0]; bin < arena_bins_end(a); bin++) {
+		life_zero_mutex(&bin->mtx);
 	}
 }
 
 static void
 life_zero_counters(arena_t *a) {
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			bin_t *bin = arena_bin(a, i, k);
-			mutex_lock(&bin->mtx);
-			assert(bin->stats.curregs == 0 && bin->slabcur == NULL);
-			bin_stats_zero_locked(bin);
-			mutex_unlock(&bin->mtx);
-		}
+	for (bin_t *bin = a->bins[0]; bin < arena_bins_end(a); bin++) {
+		mutex_lock(&bin->mtx);
+		assert(bin->stats.curregs == 0 && bin->slabcur == NULL);
+		bin_stats_zero_locked(bin);
+		mutex_unlock(&bin->mtx);
 	}
 #define ZERO_LARGE(name, type, says) atomic_store_u64(&a->large[i].name, 0, MO_RELAXED);
 	for (unsigned i = 0; i < SC_NSIZES - SC_NBINS; i++) {

@@ -12,8 +12,7 @@
  * "arenas"; inspect.c calls arena_mutexes_zero(). All inside the gate (os/gate.h: fork waits
  * meanwhile).
  */
-#ifndef ARENA_ARENA_LIFE_H
-#define ARENA_ARENA_LIFE_H
+#pragma once
 
 #include "arena/arena.h"
 
@@ -41,5 +40,3 @@ void arena_renew(arena_t *a, ssize_t dirty_ms, ssize_t muzzy_ms, ehooks_table_t 
  * statistics; takes each of them. is_ending need not be set.
  */
 void arena_mutexes_zero(arena_t *a);
-
-#endif

@@ -6,8 +6,7 @@
  * text). Types only: no state and no lock. The counters themselves are under the locks that bin.h
  * and arena_types.h state.
  */
-#ifndef ARENA_ARENA_STATS_H
-#define ARENA_ARENA_STATS_H
+#pragma once
 
 #include "extent/pac.h"
 #include "meta/sc.h"
@@ -98,7 +97,7 @@
  * none; text for the manual.
  */
 #define ARENA_MUTEXES(X) \
-	X(large, &a->large_mtx, "kept for its name: nothing takes it") \
+	X(large, NULL, "kept for its name: there is none, and all are 0") \
 	X(extent_avail, &a->pac.src.edata_cache.mtx, "lock of the spare descriptors") \
 	X(extents_dirty, &a->pac.dirty.mtx, "lock of the dirty pages") \
 	X(extents_muzzy, &a->pac.muzzy.mtx, "lock of the muzzy pages") \
@@ -154,5 +153,3 @@ typedef struct arena_stats_s {
 	mutex_prof_data_t mutexes[arena_mutex_count];
 	hpa_stats_t hpa;
 } arena_stats_t;
-
-#endif

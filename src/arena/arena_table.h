@@ -7,8 +7,7 @@
  * its lock, and clears them in the thread that destroys the arena. Read by arena/, thread/tcache.c,
  * ctl/ and defrag.c.
  */
-#ifndef ARENA_ARENA_TABLE_H
-#define ARENA_ARENA_TABLE_H
+#pragma once
 
 #include "util/atomic.h"
 
@@ -48,5 +47,3 @@ static inline void
 arena_table_set(unsigned ind, struct arena_s *a) {
 	atomic_store_p(&arena_table[ind], a, MO_RELEASE);
 }
-
-#endif

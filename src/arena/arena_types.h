@@ -5,8 +5,7 @@
  * other field is named beside it, that of `holes` at holes_t; atomic ones need none, and mutexes,
  * `bins` and `pac` have their own.
  */
-#ifndef ARENA_ARENA_TYPES_H
-#define ARENA_ARENA_TYPES_H
+#pragma once
 
 #include "arena/arena_stats.h"
 #include "arena/bin.h"
@@ -58,7 +57,6 @@ typedef struct arena_s {
 	base_t *base;              /* memory of this struct and of descriptors */
 	mutex_t tcache_list_mtx;
 	ql_t tcaches;              /* thread caches bound to it; under tcache_list_mtx */
-	mutex_t large_mtx;         /* guards nothing; statistics report a lock of this name */
 	atomic_b_t has_spare;      /* a stock may hold regions, or slabcur be empty: a trim has work */
 	atomic_u64_t next_trim;    /* time of the next trim, monotonic ns */
 	holes_t holes;
@@ -83,4 +81,8 @@ arena_bin(arena_t *a, szind_t szind, unsigned shard) {
 	return &a->bins[szind][shard];
 }
 
-#endif
+/* The end of the row in which all bins of an arena lie, by class; it begins at bins[0]. */
+static inline bin_t *
+arena_bins_end(const arena_t *a) {
+	return a->bins[SC_NBINS - 1] + bin_infos[SC_NBINS - 1].n_shards;
+}

@@ -614,8 +614,7 @@ arenas_relievable(void) {
 /* Whether the system can map `size` bytes now: maps and unmaps them. */
 static bool
 arenas_try_space(size_t size) {
-	bool commit = true;
-	void *p = pages_map(NULL, PAGE_CEILING(size), PAGE, &commit);
+	void *p = pages_map(NULL, PAGE_CEILING(size), PAGE, NULL);
 	if (p != NULL) {
 		pages_unmap_in_time(p, PAGE_CEILING(size));
 	}

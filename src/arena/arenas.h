@@ -14,8 +14,7 @@
  * background threads, inspect.c, mallctl, stats.c, and the profiler, which counts over all arenas
  * and calls arenas_try_relieve() for a dump.
  */
-#ifndef ARENA_ARENAS_H
-#define ARENA_ARENAS_H
+#pragma once
 
 #include "arena/arena.h"
 #include "arena/arena_life.h"
@@ -177,5 +176,3 @@ void arenas_relieve_end(bool has_helped);
 /* Default decay times (ms) of arenas that are made later. 0, or EINVAL for an invalid time. */
 int arenas_decay_ms_default_set(bool is_dirty, ssize_t ms);
 ssize_t arenas_decay_ms_default_get(bool is_dirty);
-
-#endif

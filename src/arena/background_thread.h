@@ -26,8 +26,7 @@
  * are off. Callers: boot, fork, mallctl; arenas and tcache_budget.c wake threads through hooks,
  * with any lock held.
  */
-#ifndef ARENA_BACKGROUND_THREAD_H
-#define ARENA_BACKGROUND_THREAD_H
+#pragma once
 
 #include "os/mutex.h"
 #include "util/compiler.h"
@@ -50,10 +49,16 @@ extern bool background_thread_abort;
  */
 extern uint64_t (*background_thread_hook)(uint64_t now);
 
+/* What stats.background_thread tells: X(name, type, text for the manual). */
+#define BACKGROUND_STATS_FIELDS(X) \
+	X(num_threads, size_t, "purging threads that run") \
+	X(num_runs, uint64_t, "times that they woke up") \
+	X(run_interval, uint64_t, "nanoseconds between two of them, on average")
+
 typedef struct background_thread_stats_s {
-	size_t num_threads;                /* threads that run now */
-	uint64_t num_runs;                 /* rounds of all threads */
-	uint64_t run_interval;             /* mean time between two runs of a thread, ns */
+#define BACKGROUND_STATS_FIELD(name, type, says) type name;
+	BACKGROUND_STATS_FIELDS(BACKGROUND_STATS_FIELD)
+#undef BACKGROUND_STATS_FIELD
 	mutex_prof_data_t mutex;           /* of the lock `background_thread` */
 	mutex_prof_data_t max_per_thread;  /* of one thread's lock: the one taken most often */
 } background_thread_stats_t;
@@ -97,5 +102,3 @@ void background_thread_stats_read(background_thread_stats_t *out);
  * runs.
  */
 void background_thread_stats_reset(void);
-
-#endif

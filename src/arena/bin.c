@@ -306,11 +306,7 @@ bin_check_latest(const bin_t *bin, unsigned n) {
 	mutex_assert_owner(&bin->mtx);
 	for (unsigned i = 1; i <= n; i++) {
 		const char *p = bin->stock.ptrs[bin->stock.n - i];
-		const edata_t *slab = emap_edata(p);
-		size_t off = (size_t)(p - slab->addr), reg = sz_i2s(slab->szind), r = off / reg;
-		unsigned nregs = slab_info(slab)->nregs;
-		bool is_taken = off % reg == 0 && r < nregs && !fb_get(slab->bits, nregs, r);
-		if (unlikely(!is_taken)) {
+		if (unlikely(!slab_is_taken(emap_edata(p), p))) {
 			safety_fail("double free or pointer into a block");
 		}
 	}

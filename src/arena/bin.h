@@ -21,8 +21,7 @@
  * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c. Fields are also read by
  * tcache.c, ctl_experimental.c and the profiler (prof_frag.c, prof_figures.c).
  */
-#ifndef ARENA_BIN_H
-#define ARENA_BIN_H
+#pragma once
 
 #include "arena/arena_stats.h"
 #include "arena/safety.h"
@@ -213,5 +212,3 @@ void bin_forget(bin_t *bin);
 void bin_stats_zero_locked(bin_t *bin);
 /* Adds the bin's counters to *out and those of its lock to *mutex_out; takes the lock. */
 void bin_stats_merge(bin_t *bin, bin_stats_t *out, mutex_prof_data_t *mutex_out);
-
-#endif

@@ -12,8 +12,6 @@
  */
 #include "arena/bin_info.h"
 
-#include "util/assert.h"
-
 bin_info_t bin_infos[BIN_MAX];
 LARGE_BSS bin_info_t bin_infos_sampled[BIN_MAX];
 

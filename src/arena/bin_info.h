@@ -6,8 +6,7 @@
  * Both are read-only afterwards, so reading needs no lock. Read by most of arena/, thread caches,
  * statistics (mallctl too) and the profiler.
  */
-#ifndef ARENA_BIN_INFO_H
-#define ARENA_BIN_INFO_H
+#pragma once
 
 #include "meta/sc.h"
 
@@ -65,5 +64,3 @@ void bin_info_boot(void);
  * arena is made. A process without hidden arenas does not touch the memory of the table.
  */
 void bin_info_boot_sampled(void);
-
-#endif

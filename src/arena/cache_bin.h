@@ -18,11 +18,9 @@
  * may stop the owner at any instruction of these functions. So after each instruction all slots
  * from `head` to the bottom hold free objects, except those that were taken that way.
  */
-#ifndef ARENA_CACHE_BIN_H
-#define ARENA_CACHE_BIN_H
+#pragma once
 
 #include "meta/sc.h"
-#include "util/assert.h"
 #include "util/compiler.h"
 
 typedef struct cache_bin_s {
@@ -100,5 +98,3 @@ cache_bin_try_push(cache_bin_t *b, void *p) {
 	cache_bin_move_head(b, head, -1);
 	return true;
 }
-
-#endif

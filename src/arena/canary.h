@@ -24,8 +24,7 @@
  * A small request for which no class has room, or whose alignment no class has, gets a large
  * object, with canary bytes in [n, n + 16). Marks (large_marks.h) are outside of the whole object.
  */
-#ifndef ARENA_CANARY_H
-#define ARENA_CANARY_H
+#pragma once
 
 #include "meta/edata.h"
 #include "meta/sz.h"
@@ -232,5 +231,3 @@ bool canary_check(const void *ptr, size_t reg, const edata_t *slab, const char *
  * thread cache, or go back.
  */
 void canary_check_free(void *const *ptrs, unsigned n, size_t reg);
-
-#endif

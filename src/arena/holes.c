@@ -220,10 +220,8 @@ holes_begin(arena_t *a, uint64_t now) {
 	h->nslabs = 0;
 	h->has_more = false;
 	h->is_under_way = true;
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			h->nslabs += bin_begin_pass(arena_bin(a, i, k));
-		}
+	for (bin_t *bin = a->bins[0]; bin < arena_bins_end(a); bin++) {
+		h->nslabs += bin_begin_pass(bin);
 	}
 }
 
@@ -338,10 +336,8 @@ holes_make_all(arena_t *a) {
 size_t
 holes_npages(arena_t *a) {
 	size_t n = 0;
-	for (szind_t i = 0; i < SC_NBINS; i++) {
-		for (unsigned k = 0; k < bin_infos[i].n_shards; k++) {
-			n += __atomic_load_n(&arena_bin(a, i, k)->nholes, MO_RELAXED);
-		}
+	for (const bin_t *bin = a->bins[0]; bin < arena_bins_end(a); bin++) {
+		n += __atomic_load_n(&bin->nholes, MO_RELAXED);
 	}
 	return n;
 }

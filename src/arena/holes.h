@@ -24,8 +24,7 @@
  * (ticks, mallctl) and background_thread.c, inside the gate (os/gate.h: fork waits meanwhile)
  * without a lock; inspect.c for the counts.
  */
-#ifndef ARENA_HOLES_H
-#define ARENA_HOLES_H
+#pragma once
 
 #include "arena/arena.h"
 
@@ -53,5 +52,3 @@ uint64_t holes_tick(arena_t *a, uint64_t now);
 void holes_make_all(arena_t *a);
 /* Number of pages of the arena's slabs that are given back at present; needs no lock. */
 size_t holes_npages(arena_t *a);
-
-#endif

@@ -194,7 +194,7 @@ stats_merge_mutexes(arena_t *a, arena_stats_t *out) {
 #undef ARENA_MUTEX_MERGE
 	if (a->pac.hpa != NULL) {
 		hpa_stats_read(a->pac.hpa, &out->hpa);
-		out->hpa.sec.bytes += pac_hpa_sec_bytes(&a->pac);
+		out->hpa.sec_bytes += pac_hpa_sec_bytes(&a->pac);
 	}
 }
 

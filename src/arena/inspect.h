@@ -5,8 +5,7 @@
  * caller holds none of them. Called by the statistics of mallctl (ctl_snapshot.c) and by the
  * profiler (prof_figures.c, prof_frag.c).
  */
-#ifndef ARENA_INSPECT_H
-#define ARENA_INSPECT_H
+#pragma once
 
 #include "arena/arena.h"
 #include "arena/arena_stats.h"
@@ -57,5 +56,3 @@ size_t arena_metadata(arena_t *arena);
  * those of its hidden arena.
  */
 void arena_mutexes_reset(arena_t *arena);
-
-#endif

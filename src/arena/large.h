@@ -9,8 +9,7 @@
  * arena_life.c, shut.c, tcache.c, imalloc.c, imalloc.h (fast path), irealloc.c and icheck.c;
  * conf_table.c and tcache_limits.c set the variables.
  */
-#ifndef ARENA_LARGE_H
-#define ARENA_LARGE_H
+#pragma once
 
 #include "arena/arena_types.h"
 #include "arena/large_marks.h"
@@ -189,4 +188,3 @@ arena_large_end_sampled(edata_t *e) {
 	emap_set_sampled(e);
 	return rec;
 }
-#endif

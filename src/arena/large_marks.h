@@ -15,8 +15,7 @@
  * user has discarded the page, and zero is accepted. The owner of the object calls these functions,
  * from large.c, imalloc.c, imalloc.h and thread/shelter; no lock is needed.
  */
-#ifndef ARENA_LARGE_MARKS_H
-#define ARENA_LARGE_MARKS_H
+#pragma once
 
 #include "arena/canary.h"
 #include "meta/edata.h"
@@ -88,5 +87,3 @@ large_marks_put(const edata_t *e) {
 		large_mark_put(large_tail(e));
 	}
 }
-
-#endif

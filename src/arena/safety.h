@@ -6,8 +6,7 @@
  * Callers: bin, large, canary, imalloc.c, icheck.c, quarantine and shelter for misuse; cxx.c and
  * jemalloc.c for such a failure.
  */
-#ifndef ARENA_SAFETY_H
-#define ARENA_SAFETY_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -27,5 +26,3 @@ extern void (*safety_abort_hook)(const char *message);
  * free, but the heap may be corrupt.
  */
 void safety_fail(const char *what) COLD;
-
-#endif

@@ -13,8 +13,7 @@
  * imalloc.c, inside the gate (os/gate.h: fork waits meanwhile) without a lock: ifree_in_gate(), and
  * imalloc_relieved() for shut_flush().
  */
-#ifndef ARENA_SHUT_H
-#define ARENA_SHUT_H
+#pragma once
 
 #include "meta/edata.h"
 
@@ -37,5 +36,3 @@
 bool shut_try_keep(edata_t *e);
 /* Empties the ring: makes its extents accessible and frees them, if the system permits. */
 void shut_flush(void);
-
-#endif

@@ -2,9 +2,9 @@
  * Slabs: creating and deleting them, and taking regions out of the bitmap; slab.h has the contract.
  * Invariant: nfree is the number of set bits, and a set bit is a free region (but arena_life.c sets
  * nfree alone, just before slab_fini()). While a slab is in a bin, the caller holds the bin's lock.
- * Before and afterwards it belongs to the calling thread. slab_nused() may be called at any time
- * and takes no lock. Called by arena.c, arena_life.c, bin.c and holes.c; slab_nused() by
- * prof/sites/prof_frag.c.
+ * Before and afterwards it belongs to the calling thread. slab_nused() and slab_is_taken() may be
+ * called at any time and take no lock. Called by arena.c, arena_life.c, bin.c and holes.c;
+ * slab_nused() by prof/sites/prof_frag.c, slab_is_taken() by icheck.c.
  */
 #include "arena/slab.h"
 
@@ -141,6 +141,16 @@ slab_take(edata_t *e, const bin_info_t *info, void **out, unsigned n) {
 	e->bits[0] |= keeps_first;
 	e->nfree -= got;
 	return got;
+}
+
+NO_SANITIZE_THREAD bool
+slab_is_taken(const edata_t *e, const void *ptr) {
+	assert(e->is_slab && (const char *)ptr >= e->addr);
+	const bin_info_t *info = slab_info(e);
+	size_t off = (size_t)((const char *)ptr - e->addr), r = off / info->reg_size;
+	fb_word_t word = r < info->nregs
+	    ? __atomic_load_n(&e->bits[r / FB_WORD_BITS], MO_RELAXED) : ~(fb_word_t)0;
+	return off % info->reg_size == 0 && (word >> (r % FB_WORD_BITS) & 1) == 0;
 }
 
 /* ------------------------------------------------------------------ whole pages */

@@ -10,8 +10,7 @@
  * address up (with canaries the first one last), so that the rest of a slab stays untouched as long
  * as possible.
  */
-#ifndef ARENA_SLAB_H
-#define ARENA_SLAB_H
+#pragma once
 
 #include "arena/bin_info.h"
 #include "arena/canary.h"
@@ -92,6 +91,12 @@ slab_try_put(edata_t *e, size_t reg_size, uint64_t magic, size_t off) {
 }
 
 /*
+ * Whether a region of e begins at ptr, which is in e, and is taken. Right without the bin's lock
+ * too if that region is the caller's: its bit does not change then, although others of its word do.
+ */
+bool slab_is_taken(const edata_t *e, const void *ptr);
+
+/*
  * The name of the slab e, in which ptr is. Takes no lock: unless the caller has an object of the
  * slab, e may be gone or another's meanwhile, and the name is then that of no slab, or of another.
  */
@@ -127,5 +132,3 @@ slab_rec(const edata_t *e, const void *ptr) {
 	size_t r = (size_t)(((uint64_t)off * info->magic) >> 32);
 	return r < info->nregs && r * info->reg_size == off ? &e->recs[r] : NULL;
 }
-
-#endif

@@ -14,10 +14,8 @@
  * were not used between two trims to their slabs, or all. Callers: bin.h, bin.c and arena.c. n
  * is also read by holes.c, defrag.c, tcache.c and prof_frag.c.
  */
-#ifndef ARENA_STOCK_H
-#define ARENA_STOCK_H
+#pragma once
 
-#include "util/assert.h"
 #include "util/bits.h"
 
 typedef struct stock_s {
@@ -78,5 +76,3 @@ void **stock_set_room(stock_t *s, void **ptrs, unsigned room, unsigned *old_room
  * becomes the number of regions left.
  */
 void stock_drop_oldest(stock_t *s, unsigned n);
-
-#endif

@@ -15,8 +15,7 @@
  * fork waits meanwhile). They hold no lock, except perhaps when they count a thread
  * (vacant_thread_bound, vacant_thread_left). tsd.c asks vacant_may_exceed() itself.
  */
-#ifndef ARENA_VACANT_H
-#define ARENA_VACANT_H
+#pragma once
 
 #include "arena/arena.h"
 
@@ -66,5 +65,3 @@ void vacant_keep_limit(unsigned n, bool is_idle);
  * nor chosen.
  */
 arena_t *vacant_try_bind(const arena_t *from, unsigned n);
-
-#endif

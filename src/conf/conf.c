@@ -20,7 +20,6 @@
 #include "os/malloc_io.h"
 #include "os/sys.h"
 #include "prof/sites/prof_opt.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 #include "util/fxp.h"
 #include "util/hash.h"

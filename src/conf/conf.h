@@ -9,8 +9,7 @@
  * malloc_conf_2_conf_harder. For each key the last valid value holds; but ranges and letters are
  * added to those given before.
  */
-#ifndef CONF_H
-#define CONF_H
+#pragma once
 
 #include "conf/conf_range.h"
 
@@ -51,5 +50,3 @@ const char *conf_source_text(conf_source_t source);
  * Returns the number of errors in it that abort_conf counts, and never ends the process.
  */
 unsigned conf_parse(const char *text);
-
-#endif /* CONF_H */

@@ -3,8 +3,7 @@
  * ctl_thread.c call. The options are written during boot by one thread and read by conf.c and
  * jemalloc_init.c; so there is no lock.
  */
-#ifndef CONF_RANGE_H
-#define CONF_RANGE_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -20,5 +19,3 @@ extern bool opt_abort_conf;   /* a bad pair, or options of the profiler that con
  */
 typedef int conf_range_set_t(size_t lo, size_t hi, size_t n);
 int conf_parse_ranges(const char *text, size_t len, conf_range_set_t *set);
-
-#endif /* CONF_RANGE_H */

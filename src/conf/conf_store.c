@@ -6,7 +6,6 @@
  */
 #include "conf/conf_store.h"
 
-#include "util/assert.h"
 #include "util/fmt.h"
 #include "util/fxp.h"
 

@@ -4,8 +4,7 @@
  * one thread, so there is no lock. Called by conf.c and by the parsers of conf_table.c. Rows
  * are read by stats.c, ctl_opt.c and doc/manual.c.
  */
-#ifndef CONF_STORE_H
-#define CONF_STORE_H
+#pragma once
 
 #include "conf/conf_range.h"
 #include "util/compiler.h"
@@ -114,5 +113,3 @@ int conf_store(const conf_row_t *row, const char *value, size_t len);
  * they are shown, but cannot be chosen.
  */
 bool conf_is_choice(const conf_row_t *row, size_t i);
-
-#endif /* CONF_STORE_H */

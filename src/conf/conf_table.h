@@ -5,8 +5,7 @@
  * variables they point to are written during boot by one thread, so there is no lock
  * (opt_prof_unwind is one word, written again when a method is selected).
  */
-#ifndef CONF_TABLE_H
-#define CONF_TABLE_H
+#pragma once
 
 #include "conf/conf_store.h"
 
@@ -41,5 +40,3 @@ const conf_row_t *conf_row_find(const char *key, size_t len);
  * all need len / 3 + 2 edits or more, or if the unknown key is empty or has more than 48 bytes.
  */
 const char *conf_row_nearest(const char *key, size_t len);
-
-#endif /* CONF_TABLE_H */

@@ -3,8 +3,7 @@
  * so many bytes have been allocated. Written during boot by one thread, read by stats.c and
  * jemalloc_init.c; no lock.
  */
-#ifndef STATS_OPTS_H
-#define STATS_OPTS_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -19,5 +18,3 @@ extern bool opt_stats_print; /* print at exit */
 extern char opt_stats_print_opts[STATS_OPTS_SIZE]; /* letters of the print at exit */
 extern int64_t opt_stats_interval; /* bytes of all threads between two prints; 0: as 1; -1: never */
 extern char opt_stats_interval_opts[STATS_OPTS_SIZE]; /* letters of these prints */
-
-#endif /* STATS_OPTS_H */

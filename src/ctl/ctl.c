@@ -15,7 +15,6 @@
 #include "ctl/ctl_snapshot.h"
 #include "os/gate.h"
 #include "prof/prof.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /* A position in the tree: a node, or a field or list item of a directory. */

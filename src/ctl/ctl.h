@@ -8,8 +8,7 @@
  * Called in any thread, without a lock of the allocator, by jemalloc.c and stats.c (ctl_byname);
  * ctl_postfork_child() by jemalloc_fork.c.
  */
-#ifndef CTL_CTL_H
-#define CTL_CTL_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -38,5 +37,3 @@ int ctl_bymib(const size_t *mib, size_t miblen, void *oldp, size_t *oldlenp, voi
  * It is taken inside the gate, so no other thread held it at the fork (os/gate.h).
  */
 void ctl_postfork_child(void);
-
-#endif /* CTL_CTL_H */

@@ -20,7 +20,6 @@
 #include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/tsd.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /* ------------------------------------------------------------------ arena.<i> */

@@ -16,7 +16,6 @@
 #include "prof/prof.h"
 #include "thread/alloc_hook.h"
 #include "thread/user_event.h"
-#include "util/assert.h"
 
 /* ------------------------------------------------------------------ utilization */
 

@@ -8,7 +8,6 @@
 #include "conf/conf.h"
 #include "conf/conf_table.h"
 #include "ctl/ctl_rooms.h"
-#include "util/assert.h"
 
 /* ------------------------------------------------------------------ opt */
 

@@ -9,7 +9,6 @@
 #include "imalloc.h"
 #include "meta/sc.h"
 #include "prof/prof.h"
-#include "util/assert.h"
 #include "prof/file/prof_dump.h"
 #include "prof/file/prof_keep.h"
 #include "prof/control/prof_session.h"

@@ -4,8 +4,7 @@
  * options (ctl_opt.c), the index checks (ctl_stats.c) and the leaf (ctl_arena.c) that other files
  * use. stats.c reads the list of ctl_dir_config and the options. Constant data without a lock.
  */
-#ifndef CTL_CTL_ROOMS_H
-#define CTL_CTL_ROOMS_H
+#pragma once
 
 #include "ctl/node.h"
 
@@ -44,5 +43,3 @@ int ctl_opt_read(size_t i, ctl_value_t *out);
  * arenas.create with a struct as its argument. Returns 0 or an errno value.
  */
 int ctl_arenas_create_ext(const ctl_call_t *call, ctl_value_t *out);
-
-#endif /* CTL_CTL_ROOMS_H */

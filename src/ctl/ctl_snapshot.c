@@ -10,11 +10,9 @@
 #include "ctl/ctl_snapshot.h"
 
 #include "arena/arenas.h"
-#include "arena/background_thread.h"
 #include "arena/inspect.h"
 #include "meta/freepool.h"
 #include "prof/prof.h"
-#include "util/assert.h"
 
 mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 
@@ -30,12 +28,8 @@ static struct {
 	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
-/*
- * The field lists have all members of snapshot_background_t, and all of snapshot_global_t that are
- * in front of `background`, so none is forgotten.
- */
+/* The list has all members that are in front of `background`, so none is forgotten. */
 #define COUNT_SIZE(name, type, says) +sizeof(type)
-cassert(sizeof(snapshot_background_t) == 0 SNAPSHOT_BACKGROUND_FIELDS(COUNT_SIZE));
 cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
 #undef COUNT_SIZE
 
@@ -61,7 +55,7 @@ add_words(void *to, const void *from, size_t bytes) {
 static void
 add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_SHARD_FIELDS(ADD)
-	to->sec.bytes += from->sec.bytes;
+	to->sec_bytes += from->sec_bytes;
 	ADD_COUNTERS(slabs);
 	ADD_COUNTERS(full_slabs);
 	ADD_COUNTERS(empty_slabs);
@@ -71,9 +65,7 @@ add_hpa(hpa_stats_t *to, const hpa_stats_t *from) {
 static void
 add_hpa_counters(hpa_stats_t *to, const hpa_stats_t *from) {
 	HPA_COUNTER_FIELDS(ADD)
-#define ADD_SEC(name, says) to->sec.name += from->sec.name;
-	HPA_SEC_FIELDS(ADD_SEC)
-#undef ADD_SEC
+	HPA_SEC_FIELDS(ADD)
 	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
 		hpa_alloc_stats_add(&to->alloc[i], &from->alloc[i], i);
 	}
@@ -188,14 +180,10 @@ take_global(snapshot_global_t *to, const arena_stats_t *all) {
 	to->resident = all->resident;
 	to->mapped = all->mapped;
 	to->retained = all->retained;
-	background_thread_stats_t bg;
-	background_thread_stats_read(&bg);
-#define COPY(name, type, help) to->background.name = bg.name;
-	SNAPSHOT_BACKGROUND_FIELDS(COPY)
-#undef COPY
+	background_thread_stats_read(&to->background);
 	thp_stats_read(&to->thp);
 	to->thp.state = piece_state();
-	take_mutexes(to->mutexes, &bg);
+	take_mutexes(to->mutexes, &to->background);
 }
 
 /* Makes s->arenas large enough and s->merged exist; 0 or EAGAIN. */

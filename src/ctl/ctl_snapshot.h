@@ -7,11 +7,11 @@
  * but for snapshot_has_destroyed(): ctl_tree.c, ctl_stats.c, ctl_arena.c and stats.c; ctl.c takes
  * the lock. The field lists here give the structs, the sums, the leaves and the printed rows.
  */
-#ifndef CTL_CTL_SNAPSHOT_H
-#define CTL_CTL_SNAPSHOT_H
+#pragma once
 
 #include "arena/arena.h"
 #include "arena/arena_stats.h"
+#include "arena/background_thread.h"
 #include "extent/ahead.h"
 #include "os/mutex.h"
 #include "util/compiler.h"
@@ -48,12 +48,6 @@ enum snapshot_mutex_e {
 	X(mapped, size_t, "bytes of address space in use, with dirty and muzzy pages") \
 	X(retained, size_t, "bytes of address space kept without memory behind")
 
-/* Background threads: X(name, type, text for the manual). */
-#define SNAPSHOT_BACKGROUND_FIELDS(X) \
-	X(num_threads, size_t, "purging threads that run") \
-	X(num_runs, uint64_t, "times that they woke up") \
-	X(run_interval, uint64_t, "nanoseconds between two of them, on average")
-
 /* Counters of a lock: X(name in mallctl, member, type, text for the manual). */
 #define MUTEX_STATS_FIELDS(X) \
 	X(num_ops, n_lock_ops, uint64_t, "times it was taken") \
@@ -64,14 +58,10 @@ enum snapshot_mutex_e {
 	X(max_wait_time, max_wait_time, uint64_t, "nanoseconds of the longest sleep") \
 	X(max_num_thds, max_n_thds, uint32_t, "most threads that slept for it at once")
 
-typedef struct {
-	SNAPSHOT_BACKGROUND_FIELDS(STATS_FIELD)
-} snapshot_background_t;
-
 /* Statistics of the whole process. */
 typedef struct {
 	SNAPSHOT_GLOBAL_FIELDS(STATS_FIELD)
-	snapshot_background_t background;
+	background_thread_stats_t background;
 	thp_stats_t thp;
 	mutex_prof_data_t mutexes[snapshot_mutex_count];
 } snapshot_global_t;
@@ -141,5 +131,3 @@ const snapshot_arena_t *snapshot_destroyed_locked(void);
  * snapshot has the old numbers until its next refresh.
  */
 void snapshot_mutexes_reset_locked(void);
-
-#endif /* CTL_CTL_SNAPSHOT_H */

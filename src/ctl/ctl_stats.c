@@ -12,7 +12,6 @@
 #include "ctl/ctl_snapshot.h"
 #include "imalloc.h"
 #include "os/gate.h"
-#include "util/assert.h"
 
 static_assert(sizeof(snapshot_arena_t) <= UINT16_MAX, "fields and CTL_ARG() have 16-bit offsets");
 static_assert(sizeof(snapshot_global_t) <= UINT16_MAX, "fields have 16-bit offsets");
@@ -105,7 +104,7 @@ has_hpa_alloc(size_t i) {
 /* Rows of the field lists: n is the name, t the C type, `says` the text for the manual. */
 #define MUTEX_FIELD(n, member, t, says) CTL_FIELD(#n, mutex_prof_data_t, member, t, ST, says),
 #define GLOBAL_FIELD(n, t, says) CTL_FIELD(#n, snapshot_global_t, n, t, ST, says),
-#define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, snapshot_background_t, n, t, ST, says),
+#define BACKGROUND_FIELD(n, t, says) CTL_FIELD(#n, background_thread_stats_t, n, t, ST, says),
 #define THP_FIELD(n, t, says) CTL_FIELD(#n, thp_stats_t, n, t, ST, NODE_EXPERIMENTAL says),
 #define GROUP_FIELD(n, t, says) CTL_FIELD(#n, class_stats_t, n, t, ST, says),
 #define BIN_FIELD(n, t, says) CTL_FIELD(#n, bin_stats_t, n, t, ST, says),
@@ -114,14 +113,13 @@ has_hpa_alloc(size_t i) {
 #define ARENA_FIELD(n, t, says) CTL_FIELD(#n, snapshot_arena_t, stats.n, t, ST, says),
 #define DIRTY_FIELD(n, t, says) \
 	CTL_FIELD("dirty_" #n, snapshot_arena_t, stats.dirty.n, t, ST, "of dirty pages, " says),
-#define HPA_SEC_FIELD(n, says) \
-	CTL_FIELD("hpa_sec_" #n, snapshot_arena_t, stats.hpa.sec.n, size_t, ST, says),
+#define HPA_SEC_FIELD(n, t, says) CTL_FIELD("hpa_" #n, snapshot_arena_t, stats.hpa.n, t, ST, says),
 #define MUZZY_FIELD(n, t, says) \
 	CTL_FIELD("muzzy_" #n, snapshot_arena_t, stats.muzzy.n, t, ST, "of muzzy pages, " says),
 
 static const ctl_field_t mutex_fields[] = {MUTEX_STATS_FIELDS(MUTEX_FIELD)};
 static const ctl_field_t global_fields[] = {SNAPSHOT_GLOBAL_FIELDS(GLOBAL_FIELD)};
-static const ctl_field_t background_fields[] = {SNAPSHOT_BACKGROUND_FIELDS(BACKGROUND_FIELD)};
+static const ctl_field_t background_fields[] = {BACKGROUND_STATS_FIELDS(BACKGROUND_FIELD)};
 static const ctl_field_t thp_fields[] = {THP_STATS_FIELDS(THP_FIELD)
 	CTL_FIELD("state", thp_stats_t, state, string, ST, NODE_EXPERIMENTAL
 	    "on, or why no huge pieces are made: off by an option, by the system or for the process, "
@@ -144,7 +142,7 @@ static const ctl_field_t arena_fields[] = {
 	ARENA_STATS_SUM_FIELDS(ARENA_FIELD)
 	DECAY_STATS_FIELDS(DIRTY_FIELD)
 	DECAY_STATS_FIELDS(MUZZY_FIELD)
-	CTL_FIELD("hpa_sec_bytes", snapshot_arena_t, stats.hpa.sec.bytes, size_t, ST,
+	CTL_FIELD("hpa_sec_bytes", snapshot_arena_t, stats.hpa.sec_bytes, size_t, ST,
 	    "bytes in the small extent cache"),
 	HPA_SEC_FIELDS(HPA_SEC_FIELD)
 };

@@ -19,7 +19,6 @@
 #include "thread/peak.h"
 #include "thread/tcache_set.h"
 #include "thread/tsd.h"
-#include "util/assert.h"
 
 /* A text of so many bytes or more is refused for thread.tcache.ncached_max.write. */
 #define NCACHED_SPEC_MAX 1000
@@ -44,7 +43,7 @@ get_arena(const ctl_call_t *call UNUSED, ctl_value_t *out) {
 	if (tsd != NULL) {
 		tsd->is_arena_known = true;
 	}
-	out->u = tsd == NULL ? 0 : arena_ind_get(tsd->arena);
+	out->u = tsd == NULL ? 0 : tsd->arena->ind;
 	return 0;
 }
 

@@ -9,7 +9,6 @@
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "os/gate.h"
-#include "util/assert.h"
 
 static int
 get_version(const ctl_call_t *call UNUSED, ctl_value_t *out) {

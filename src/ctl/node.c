@@ -5,8 +5,6 @@
  */
 #include "ctl/node.h"
 
-#include "util/assert.h"
-
 size_t
 ctl_type_size(ctl_type_t type) {
 	static const uint8_t size[CTL_NTYPES] = {

@@ -9,8 +9,7 @@
  * the leaf (CTL_VALUE_R, CTL_VALUE_RW). Texts for the manual stand in the rows. No state and no
  * lock. Used by the files of ctl/, by stats.c and, for the texts, by doc/manual.c.
  */
-#ifndef CTL_NODE_H
-#define CTL_NODE_H
+#pragma once
 
 #include "util/compiler.h"
 #include "util/emitter.h"
@@ -295,5 +294,3 @@ ctl_has_room(const ctl_call_t *call, size_t size) {
  * size; then as much as fits is copied, and *oldlenp becomes that many bytes.
  */
 int ctl_reply(const ctl_call_t *call, const void *value, size_t size);
-
-#endif /* CTL_NODE_H */

@@ -4,25 +4,21 @@
  * (threads may race for the first). A run that is being populated is an active extent, owned by the
  * calling thread. Locks: none of its own, the state is atomics; ahead_fill() takes those of the two
  * caches and of growth, through extent.c. Called by pac.c and piece.c, by bases through
- * base_populate_hook, and by jemalloc_init.c (ahead_boot()).
+ * base_populate_hook, by jemalloc_init.c (ahead_boot()), and by mallctl and the profiler for the
+ * counters.
  */
 #include "extent/ahead.h"
 
 #include "os/nstime.h"
 #include "os/room.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 #define LG_MIB 20
 
 bool opt_populate = true;
 
-static struct {
-#define AHEAD_COUNTER(name, type, says) atomic_zu_t name;
-	AHEAD_STATS_FIELDS(AHEAD_COUNTER)
-#undef AHEAD_COUNTER
-	atomic_u64_t small_ns; /* ns for 1 MiB of small pages, computed from the last run */
-} ahead;
+struct thp_counts_s thp_counts;
+static atomic_u64_t ahead_mib_ns; /* ns for 1 MiB of small pages, computed from the last run */
 
 /*
  * The process populates no more after the first failure: the kernel is older than 5.14, a filter
@@ -30,7 +26,7 @@ static struct {
  */
 static bool
 ahead_is_on(void) {
-	return opt_populate && atomic_load_zu(&ahead.nfailures, MO_RELAXED) == 0;
+	return opt_populate && atomic_load_zu(&thp_counts.nfailures, MO_RELAXED) == 0;
 }
 
 /* An active, committed extent of at least `size` and at most `run` bytes; NULL: no memory. */
@@ -53,11 +49,11 @@ ahead_populate_more(char *addr, size_t size) {
 		return 0;
 	}
 	if (pages_advise(addr, size, PAGES_POPULATE) != 0) {
-		atomic_fetch_add_zu(&ahead.nfailures, 1, MO_RELAXED);
+		atomic_fetch_add_zu(&thp_counts.nfailures, 1, MO_RELAXED);
 		return 0;
 	}
-	atomic_fetch_add_zu(&ahead.populated, size, MO_RELAXED);
-	atomic_fetch_add_zu(&ahead.npopulate, 1, MO_RELAXED);
+	atomic_fetch_add_zu(&thp_counts.populated, size, MO_RELAXED);
+	atomic_fetch_add_zu(&thp_counts.npopulate, 1, MO_RELAXED);
 	return size;
 }
 
@@ -65,7 +61,7 @@ bool
 ahead_try_room(void) {
 	bool has_room = room_now() >= AHEAD_ROOM;
 	if (unlikely(!has_room)) {
-		atomic_fetch_add_zu(&ahead.nlimited, 1, MO_RELAXED);
+		atomic_fetch_add_zu(&thp_counts.nlimited, 1, MO_RELAXED);
 	}
 	return has_room;
 }
@@ -84,7 +80,7 @@ ahead_boot(void) {
 
 uint64_t
 ahead_small_ns(size_t size) {
-	return atomic_load_u64(&ahead.small_ns, MO_RELAXED) * size >> LG_MIB;
+	return atomic_load_u64(&ahead_mib_ns, MO_RELAXED) * size >> LG_MIB;
 }
 
 size_t
@@ -110,7 +106,7 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 		return 0;
 	}
 	uint64_t took = nstime_ns_between(start, nstime_monotonic_ns());
-	atomic_store_u64(&ahead.small_ns, (took << LG_MIB) / bytes, MO_RELAXED);
+	atomic_store_u64(&ahead_mib_ns, (took << LG_MIB) / bytes, MO_RELAXED);
 	/* These pages use memory, and purging must not skip them as it skips zeroed extents. */
 	e->is_zeroed = false;
 	ecache_put(src, dirty, e);
@@ -118,8 +114,8 @@ ahead_fill(extent_src_t *src, ecache_t *dirty, ecache_t *retained, size_t size, 
 }
 
 void
-ahead_stats_read(ahead_stats_t *out) {
-#define AHEAD_READ(name, type, says) out->name = atomic_load_zu(&ahead.name, MO_RELAXED);
-	AHEAD_STATS_FIELDS(AHEAD_READ)
-#undef AHEAD_READ
+thp_stats_read(thp_stats_t *out) {
+#define THP_READ(name, type, says) out->name = atomic_load_zu(&thp_counts.name, MO_RELAXED);
+	THP_STATS_FIELDS(THP_READ)
+#undef THP_READ
 }

@@ -8,11 +8,10 @@
  * run is taken; after a first failure nothing is populated any more. No lock of its own:
  * ahead_fill() takes those of the two caches, and that of growth, under which the retained cache's
  * is taken again; the other functions take none, and piece.c and bases call them under their locks.
- * Called by pac.c, by piece.c (which also reads the counters, for statistics), by bases
+ * Called by pac.c, by piece.c (which has counters here), by bases
  * (meta/base.h) through a hook, and by jemalloc_init.c.
  */
-#ifndef EXTENT_AHEAD_H
-#define EXTENT_AHEAD_H
+#pragma once
 
 #include "extent/extent.h"
 
@@ -31,18 +30,37 @@ extern bool opt_populate;
  */
 #define AHEAD_ROOM (ZU(4) << 20)
 
-/* Counters of the process since its start, stats.thp.*: X(name, type, text for the manual). */
-#define AHEAD_STATS_FIELDS(X) \
+/*
+ * Counters of the process since its start, stats.thp.*: X(name, type, text for the manual). The
+ * first four are of this file, the others of the huge pieces (piece.c).
+ */
+#define THP_STATS_FIELDS(X) \
 	X(populated, size_t, "bytes that were populated before their first touch, since the start") \
 	X(npopulate, size_t, "calls that this took") \
 	X(nfailures, size_t, "such calls that the system refused; after the first one none is made") \
-	X(nlimited, size_t, "times that nothing was populated because a limit of memory was near")
+	X(nlimited, size_t, "times that nothing was populated because a limit of memory was near") \
+	X(pieces, size_t, "huge pieces of 2 MiB that there are now, in use or dirty") \
+	X(npieces, size_t, "huge pieces that were made since the start") \
+	X(nbroken, size_t, "huge pieces of which a part was given back, which ended them") \
+	X(nslow, size_t, "huge pieces whose first touch took more than 5 ms") \
+	X(npauses, size_t, \
+	    "times that no more were made for a minute: three slow ones in a row, or no memory for one")
+
+extern HIDDEN struct thp_counts_s {
+#define THP_COUNTER(name, type, says) atomic_zu_t name;
+	THP_STATS_FIELDS(THP_COUNTER)
+#undef THP_COUNTER
+} thp_counts;
 
 typedef struct {
-#define AHEAD_STATS_FIELD(name, type, says) type name;
-	AHEAD_STATS_FIELDS(AHEAD_STATS_FIELD)
-#undef AHEAD_STATS_FIELD
-} ahead_stats_t;
+#define THP_STATS_FIELD(name, type, says) type name;
+	THP_STATS_FIELDS(THP_STATS_FIELD)
+#undef THP_STATS_FIELD
+	const char *state; /* piece_state(), set by ctl; thp_stats_read() does not set it */
+} thp_stats_t;
+
+/* Fills in the counters. */
+void thp_stats_read(thp_stats_t *out);
 
 /*
  * Length in bytes of the run that an arena with `use` bytes in use takes for a request of size
@@ -76,6 +94,3 @@ uint64_t ahead_small_ns(size_t size);
 void ahead_boot(void);
 /* Whether no limit of memory is near (AHEAD_ROOM); if one is, counts that (nlimited). */
 bool ahead_try_room(void);
-void ahead_stats_read(ahead_stats_t *out);
-
-#endif

@@ -8,7 +8,6 @@
 #include "extent/decay.h"
 
 #include "os/nstime.h"
-#include "util/assert.h"
 
 void
 decay_set_locked(decay_t *d, ssize_t ms, uint64_t now) {

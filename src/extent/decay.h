@@ -11,8 +11,7 @@
  * struct's mutex. Called by pac_purge.c, pac_life.c, pac_serve.c and pac_relieve.c; others read the
  * decay time with decay_ms(), and arenas.c checks default times with decay_ms_is_valid().
  */
-#ifndef EXTENT_DECAY_H
-#define EXTENT_DECAY_H
+#pragma once
 
 #include "os/mutex.h"
 #include "util/atomic.h"
@@ -88,5 +87,3 @@ static inline void
 decay_purged_locked(decay_t *d, size_t npages) {
 	d->npages_seen = npages < d->npages_seen ? npages : d->npages_seen;
 }
-
-#endif

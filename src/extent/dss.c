@@ -11,7 +11,6 @@
 #include "os/pages.h"
 #include "os/sys.h"
 #include "os/witness.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 /* Tries of dss_alloc(); others may move the break between reading and extending it. */

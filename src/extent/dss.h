@@ -11,8 +11,7 @@
  * meanwhile, grow_mtx is not held; "dss" is enough then. Options, mallctl and new arenas read or
  * set precedences; jemalloc_init.c calls dss_boot().
  */
-#ifndef EXTENT_DSS_H
-#define EXTENT_DSS_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -44,5 +43,3 @@ int dss_default_set(dss_prec_t prec);
  * errno.
  */
 void *dss_alloc(size_t size, size_t alignment);
-
-#endif

@@ -5,8 +5,7 @@
  * operations (take, put, evict) are in extent.c. Used by extent.c, pac*.c, ahead, piece, join and
  * purge_batch; statistics read its counters.
  */
-#ifndef EXTENT_ECACHE_H
-#define EXTENT_ECACHE_H
+#pragma once
 
 #include "extent/eset.h"
 #include "os/mutex.h"
@@ -29,5 +28,3 @@ static inline size_t
 ecache_npages(const ecache_t *c) {
 	return eset_npages(&c->eset);
 }
-
-#endif

@@ -10,7 +10,6 @@
 
 #include "os/tls.h"
 #include "os/witness.h"
-#include "util/assert.h"
 
 bool opt_retain = true;
 uint32_t (*ehooks_begin)(void);

@@ -10,8 +10,7 @@
  * pac_life.c set tables; arena_life.c, arenas.c and ctl_arena.c set dss precedences; arenas.c,
  * ctl_arena.c and ctl_snapshot.c read what is set; many ask ehooks_are_custom().
  */
-#ifndef EXTENT_EHOOKS_H
-#define EXTENT_EHOOKS_H
+#pragma once
 
 #include "extent/dss.h"
 #include "os/pages.h"
@@ -210,5 +209,3 @@ ehooks_merge(ehooks_t *h, void *addr_a, size_t size_a, void *addr_b, size_t size
 	return ehooks_are_custom(h)
 	    ? ehooks_custom_merge(h, addr_a, size_a, addr_b, size_b, is_committed) : 0;
 }
-
-#endif

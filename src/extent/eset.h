@@ -6,8 +6,7 @@
  * may be read without the lock. Called by ecache.c, extent.c, piece.c and pac_purge.c. join.c walks
  * through the classes; statistics read the counters.
  */
-#ifndef EXTENT_ESET_H
-#define EXTENT_ESET_H
+#pragma once
 
 #include "meta/edata.h"
 #include "meta/sz.h"
@@ -74,5 +73,3 @@ static inline size_t
 eset_npages(const eset_t *s) {
 	return atomic_load_zu(&s->npages, MO_RELAXED);
 }
-
-#endif

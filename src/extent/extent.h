@@ -15,8 +15,7 @@
  * piece, ahead, purge_batch). mallctl sets the growth limit, arenas.c grow_alignment, grow_next and
  * grown.
  */
-#ifndef EXTENT_EXTENT_H
-#define EXTENT_EXTENT_H
+#pragma once
 
 #include "extent/ecache.h"
 #include "extent/ehooks.h"
@@ -149,5 +148,3 @@ void extent_forget(extent_src_t *src, edata_t *e);
 void extent_set_moved(edata_t *e, bool is_moved);
 /* Number of extents of all arenas with is_moved. */
 size_t extent_nmoved(void);
-
-#endif

@@ -11,8 +11,7 @@
  * its owner calls; there is no lock. pac.c makes and removes guards; arena.c and large.c choose
  * every n-th slab or large extent (guard_count_extent); jemalloc_init.c calls guard_boot().
  */
-#ifndef EXTENT_GUARD_H
-#define EXTENT_GUARD_H
+#pragma once
 
 #include "meta/edata.h"
 #include "os/pages.h"
@@ -63,5 +62,3 @@ void guard_on(edata_t *e, size_t bytes);
  * instead.
  */
 size_t guard_off(edata_t *e);
-
-#endif

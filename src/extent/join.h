@@ -9,8 +9,7 @@
  * In an arena with hooks of the user it finds nothing. Called by pac.c, without a lock, if no
  * single dirty or muzzy extent fits well; retained extents and new address space come after this.
  */
-#ifndef EXTENT_JOIN_H
-#define EXTENT_JOIN_H
+#pragma once
 
 #include "extent/extent.h"
 
@@ -30,5 +29,3 @@ enum { JOIN_NCACHES = 3 };
  */
 edata_t *join_take(extent_src_t *src, ecache_t *const *caches, size_t size, size_t alignment,
     size_t *added);
-
-#endif

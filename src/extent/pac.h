@@ -22,8 +22,7 @@
  * Callers: arena.c, arena_life.c, large.c, pac_move.c, vacant.h; pac_purge.h names its own.
  * prof_switch.c sets pac_new_maximum_hook.
  */
-#ifndef EXTENT_PAC_H
-#define EXTENT_PAC_H
+#pragma once
 
 #include "extent/pac_purge.h"
 
@@ -97,5 +96,3 @@ int pac_shrink(pac_t *pac, edata_t *e, size_t size);
 
 /* Bytes that all arenas have from the system, without retained ones: the sum of `mapped`. */
 size_t pac_mapped_all(void);
-
-#endif

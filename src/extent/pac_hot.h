@@ -17,8 +17,7 @@
  * Callers are pac*.c and large.c, all inside the gate (os/gate.h: fork waits meanwhile); statistics
  * and the profiler call pac_ndirty(), statistics also pac_hot_each().
  */
-#ifndef EXTENT_PAC_HOT_H
-#define EXTENT_PAC_HOT_H
+#pragma once
 
 #include "extent/pac_types.h"
 
@@ -88,5 +87,3 @@ bool pac_hot_try_cool(pac_t *pac, size_t size);
  * extent that was an object says active.
  */
 bool pac_hot_is_at(const pac_t *pac, const char *addr);
-
-#endif

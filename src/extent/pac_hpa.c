@@ -126,8 +126,8 @@ sec_has_room(pac_t *pac, size_t size) {
 }
 
 static void
-sec_count(atomic_zu_t *count) {
-	atomic_fetch_add_zu(count, 1, MO_RELAXED);
+sec_count(atomic_u64_t *count) {
+	atomic_fetch_add_u64(count, 1, MO_RELAXED);
 }
 
 /* Takes up to n extents from slabs; returns the first or NULL, makes the others hot. */

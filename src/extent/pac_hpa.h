@@ -16,8 +16,7 @@
  * and hold no lock. Called by pac.c, pac_purge.c, pac_relieve.c, pac_serve.c and arena.c; vacant.c,
  * statistics and the profiler read counters.
  */
-#ifndef EXTENT_PAC_HPA_H
-#define EXTENT_PAC_HPA_H
+#pragma once
 
 #include "extent/pac_hot.h"
 #include "extent/pac_step.h"
@@ -102,5 +101,3 @@ pac_hpa_sleep_max(const pac_t *pac) {
 
 /* Bytes not in use in slabs that are partly in use; hot extents count as in use. */
 size_t pac_hpa_held(const pac_t *pac);
-
-#endif

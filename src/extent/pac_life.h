@@ -4,8 +4,7 @@
  * decay's mutex for short steps only. Called by arena.c, arena_life.c and arenas.c, without these
  * mutexes and those of caches.
  */
-#ifndef EXTENT_PAC_LIFE_H
-#define EXTENT_PAC_LIFE_H
+#pragma once
 
 #include "extent/pac.h"
 
@@ -40,5 +39,3 @@ void pac_destroy(pac_t *pac);
  * the growth step and its limit. Hooks and the shard of huge slabs itself stay.
  */
 void pac_renew(pac_t *pac, ssize_t dirty_ms, ssize_t muzzy_ms, uint64_t now);
-
-#endif

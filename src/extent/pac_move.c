@@ -39,11 +39,10 @@ pac_may_move(pac_t *pac, const edata_t *e, size_t size) {
  */
 static void
 pac_give_up(pac_t *pac, edata_t *e, size_t size) {
-	bool is_committed = true;
 	atomic_store_b(&move_is_over, true, MO_RELAXED);
 	pac_active_uncount(pac, size >> LG_PAGE);
 	pac_mapped_count(pac, e->size - size); /* as the room is subtracted with the rest */
-	if (pages_map(e->addr, e->size, PAGE, &is_committed) != NULL) {
+	if (pages_map(e->addr, e->size, PAGE, NULL) != NULL) {
 		emap_set_boundary(e);
 		pac_retain(pac, e, NULL);
 	} else {

@@ -8,8 +8,7 @@
  * mapped anew when they are purged. Called by large.c, inside the gate (os/gate.h: fork waits
  * meanwhile), with no lock held.
  */
-#ifndef EXTENT_PAC_MOVE_H
-#define EXTENT_PAC_MOVE_H
+#pragma once
 
 #include "extent/pac_types.h"
 
@@ -25,5 +24,3 @@
 edata_t *pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment);
 /* Allows moves again after the system has refused one; for tests. */
 void pac_move_again(void);
-
-#endif

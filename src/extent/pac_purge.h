@@ -11,8 +11,7 @@
  * pac_npages_kept(). The callers are inside the gate (os/gate.h: fork waits meanwhile) and hold no
  * lock, except where a comment says otherwise.
  */
-#ifndef EXTENT_PAC_PURGE_H
-#define EXTENT_PAC_PURGE_H
+#pragma once
 
 #include "extent/pac_hot.h"
 #include "extent/pac_step.h"
@@ -186,5 +185,3 @@ size_t pac_npages_kept(const pac_t *pac);
  * done): ms is below -1 or above DECAY_MS_MAX.
  */
 int pac_decay_ms_set(pac_t *pac, pac_decay_t *d, ssize_t ms, uint64_t now);
-
-#endif

@@ -6,8 +6,7 @@
  * meanwhile) and holds no lock. Callers: arenas.c, also for pac_shed_hook (pac_step.h); tcache.c
  * asks pac_relievable().
  */
-#ifndef EXTENT_PAC_RELIEVE_H
-#define EXTENT_PAC_RELIEVE_H
+#pragma once
 
 #include "extent/pac_purge.h"
 
@@ -27,5 +26,3 @@ size_t pac_relievable(const pac_t *pac);
  * result is 0, or only the bytes of slabs.
  */
 size_t pac_relieve(pac_t *pac, size_t want, bool *was_busy);
-
-#endif

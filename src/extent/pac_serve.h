@@ -6,8 +6,7 @@
  * descriptors, and grow_mtx; its caller is inside the gate (os/gate.h: fork waits meanwhile) and
  * holds no lock. Called by background_thread.c.
  */
-#ifndef EXTENT_PAC_SERVE_H
-#define EXTENT_PAC_SERVE_H
+#pragma once
 
 #include "extent/pac.h"
 
@@ -31,5 +30,3 @@ uint64_t pac_serve(pac_t *pac, uint64_t now);
  * (thread/thread_event.h) tick the cache again. Takes no lock; need not be inside the gate.
  */
 void pac_unserve(pac_t *pac);
-
-#endif

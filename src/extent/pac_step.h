@@ -7,8 +7,7 @@
  * pac*.c; large.c calls only pac_active_count() and pac_active_uncount(), arena.c only pac_wake().
  * arenas.c sets pac_shed_hook, background_thread.c pac_wake_hook.
  */
-#ifndef EXTENT_PAC_STEP_H
-#define EXTENT_PAC_STEP_H
+#pragma once
 
 #include "extent/pac_types.h"
 
@@ -103,5 +102,3 @@ void pac_pass_end(pac_decay_t *d);
  * False: decommit is not in use, or failed; then e is unchanged.
  */
 bool pac_try_decommit(edata_t *e);
-
-#endif

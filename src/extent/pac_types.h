@@ -6,8 +6,7 @@
  * extent of the arena is in exactly one hot stack or cache, is the rest of the huge piece, belongs
  * to the huge slabs (hpa), or is in the hands of one thread.
  */
-#ifndef EXTENT_PAC_TYPES_H
-#define EXTENT_PAC_TYPES_H
+#pragma once
 
 #include "extent/decay.h"
 #include "extent/extent.h"
@@ -185,5 +184,3 @@ static inline bool
 pac_is_bounded(const pac_t *pac) {
 	return atomic_load_zu(&pac->bound, MO_RELAXED) != 0;
 }
-
-#endif

@@ -4,7 +4,7 @@
  * is changed under grow_mtx; the pointer to it may be read without. grow_mtx is held during the
  * first touch of a piece too: other threads of the arena that need fresh memory wait and then share
  * this piece, instead of making one each. Functions named _locked need it. Called by pac*.c,
- * holes.c, shut.c and jemalloc_init.c; mallctl and the profiler read the counters.
+ * holes.c, shut.c and jemalloc_init.c.
  */
 #include "extent/piece.h"
 
@@ -40,9 +40,6 @@ static const char *const piece_states[PIECE_NSTATES] = {
 static struct {
 	atomic_u8_t state; /* PIECE_* */
 	piece_guard_t guard;
-#define PIECE_COUNTER(name, type, says) atomic_zu_t name;
-	PIECE_STATS_FIELDS(PIECE_COUNTER)
-#undef PIECE_COUNTER
 } piece;
 
 /* ------------------------------------------------------------------ whether */
@@ -92,7 +89,7 @@ piece_state(void) {
 static void
 piece_pause(void) {
 	piece_guard_pause(&piece.guard, nstime_monotonic_coarse_ns());
-	atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
+	atomic_fetch_add_zu(&thp_counts.npauses, 1, MO_RELAXED);
 }
 
 /* Whether a retained extent that is shorter than a piece fits the request of size bytes. */
@@ -124,9 +121,9 @@ piece_touch(piece_t *p, char *addr) {
 	uint64_t now = nstime_monotonic_ns(), took = nstime_ns_between(start, now);
 	p->ready = addr + done;
 	bool is_slow = took > PIECE_SLOW_NS;
-	atomic_fetch_add_zu(&piece.nslow, is_slow ? 1 : 0, MO_RELAXED);
+	atomic_fetch_add_zu(&thp_counts.nslow, is_slow ? 1 : 0, MO_RELAXED);
 	if (piece_guard_note(&piece.guard, took, ahead_small_ns(PIECE_SIZE), now)) {
-		atomic_fetch_add_zu(&piece.npauses, 1, MO_RELAXED);
+		atomic_fetch_add_zu(&thp_counts.npauses, 1, MO_RELAXED);
 	}
 }
 
@@ -163,8 +160,8 @@ piece_make_locked(extent_src_t *src, piece_t *p, ecache_t *retained) {
 		return NULL;
 	}
 	emap_set_huge(e->addr, true);
-	atomic_fetch_add_zu(&piece.pieces, 1, MO_RELAXED);
-	atomic_fetch_add_zu(&piece.npieces, 1, MO_RELAXED);
+	atomic_fetch_add_zu(&thp_counts.pieces, 1, MO_RELAXED);
+	atomic_fetch_add_zu(&thp_counts.npieces, 1, MO_RELAXED);
 	/* Purging skips extents that are known to be zero, but these pages are in memory. */
 	e->is_zeroed = false;
 	piece_touch(p, e->addr);
@@ -280,7 +277,7 @@ piece_flush(extent_src_t *src, piece_t *p, ecache_t *dirty) {
 
 size_t
 piece_kept(size_t use) {
-	return use >= opt_thp_min && atomic_load_zu(&piece.pieces, MO_RELAXED) > 0
+	return use >= opt_thp_min && atomic_load_zu(&thp_counts.pieces, MO_RELAXED) > 0
 	    ? use >> PIECE_LG_KEPT : 0;
 }
 
@@ -298,7 +295,7 @@ piece_try_idle(piece_t *p, uint64_t now, uint64_t ns) {
 
 void
 piece_break(const char *addr, size_t size) {
-	if (atomic_load_zu(&piece.pieces, MO_RELAXED) == 0) {
+	if (atomic_load_zu(&thp_counts.pieces, MO_RELAXED) == 0) {
 		return;
 	}
 	uintptr_t from = (uintptr_t)addr, to = from + size, first = 0;
@@ -306,8 +303,8 @@ piece_break(const char *addr, size_t size) {
 		bool was_huge = emap_is_huge((const void *)at) && emap_set_huge((const void *)at, false);
 		if (was_huge) {
 			bool is_whole = at >= from && at + PIECE_SIZE <= to;
-			atomic_fetch_sub_zu(&piece.pieces, 1, MO_RELAXED);
-			atomic_fetch_add_zu(&piece.nbroken, is_whole ? 0 : 1, MO_RELAXED);
+			atomic_fetch_sub_zu(&thp_counts.pieces, 1, MO_RELAXED);
+			atomic_fetch_add_zu(&thp_counts.nbroken, is_whole ? 0 : 1, MO_RELAXED);
 			first = first == 0 ? at : first;
 		}
 		/* Adjacent pieces lose the mark by one call. */
@@ -316,16 +313,4 @@ piece_break(const char *addr, size_t size) {
 			first = 0;
 		}
 	}
-}
-
-void
-thp_stats_read(thp_stats_t *out) {
-	ahead_stats_t ahead;
-	ahead_stats_read(&ahead);
-#define AHEAD_COPY(name, type, says) out->name = ahead.name;
-	AHEAD_STATS_FIELDS(AHEAD_COPY)
-#undef AHEAD_COPY
-#define PIECE_READ(name, type, says) out->name = atomic_load_zu(&piece.name, MO_RELAXED);
-	PIECE_STATS_FIELDS(PIECE_READ)
-#undef PIECE_READ
 }

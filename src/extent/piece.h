@@ -13,8 +13,7 @@
  * meanwhile) and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c and shut.c
  * too, piece_boot() by jemalloc_init.c; mallctl and the profiler read the counters.
  */
-#ifndef EXTENT_PIECE_H
-#define EXTENT_PIECE_H
+#pragma once
 
 #include "extent/ahead.h"
 #include "os/nstime.h"
@@ -63,32 +62,11 @@ piece_guard_pause(piece_guard_t *g, uint64_t now) {
  */
 bool piece_guard_note(piece_guard_t *g, uint64_t took, uint64_t small, uint64_t now);
 
-/* Counters of the process, stats.thp.*: X(name, type, text for the manual). */
-#define PIECE_STATS_FIELDS(X) \
-	X(pieces, size_t, "huge pieces of 2 MiB that there are now, in use or dirty") \
-	X(npieces, size_t, "huge pieces that were made since the start") \
-	X(nbroken, size_t, "huge pieces of which a part was given back, which ended them") \
-	X(nslow, size_t, "huge pieces whose first touch took more than 5 ms") \
-	X(npauses, size_t, \
-	    "times that no more were made for a minute: three slow ones in a row, or no memory for one")
-
-/* All counters stats.thp.*: those of populating (ahead.h) and those of pieces. */
-#define THP_STATS_FIELDS(X) AHEAD_STATS_FIELDS(X) PIECE_STATS_FIELDS(X)
-
-typedef struct {
-#define THP_STATS_FIELD(name, type, says) type name;
-	THP_STATS_FIELDS(THP_STATS_FIELD)
-#undef THP_STATS_FIELD
-	const char *state; /* piece_state(), set by ctl; thp_stats_read() does not set it */
-} thp_stats_t;
-
 /*
  * Asks the system whether pieces can be made. Called at boot, because a program may forbid the
  * system calls that this needs after its start.
  */
 void piece_boot(void);
-/* Fills in the counters. */
-void thp_stats_read(thp_stats_t *out);
 /*
  * Whether pieces are made, and if not, why, in a few words. A constant string; not to be called
  * before piece_boot().
@@ -155,5 +133,3 @@ size_t piece_kept(size_t use);
  * loses its mark and is a piece no more.
  */
 void piece_break(const char *addr, size_t size);
-
-#endif

@@ -9,8 +9,6 @@
 
 #include <sys/uio.h>
 
-#include "util/assert.h"
-
 void
 purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained) {
 	assert(opt_process_madvise_max_batch <= PAGES_BATCH_MAX);

@@ -7,8 +7,7 @@
  * which holds the decay's lock and flushes the batch; pac_retain() adds extents. Not used for
  * arenas with hooks of the user.
  */
-#ifndef EXTENT_PURGE_BATCH_H
-#define EXTENT_PURGE_BATCH_H
+#pragma once
 
 #include "extent/extent.h"
 
@@ -29,5 +28,3 @@ void purge_batch_init(purge_batch_t *b, extent_src_t *src, ecache_t *retained);
 bool purge_batch_try_add(purge_batch_t *b, edata_t *e);
 /* Purges what is in the batch, if anything, and makes it retained; for the end of the pass. */
 void purge_batch_flush(purge_batch_t *b);
-
-#endif

@@ -607,10 +607,8 @@ hpa_stats_read(hpa_t *h, hpa_stats_t *out) {
 	out->ndirty += atomic_load_zu(&h->ndirty, MO_RELAXED);
 #define HPA_COUNTER_READ(name, type, says) out->name += atomic_load_u64(&h->name, MO_RELAXED);
 	HPA_COUNTER_FIELDS(HPA_COUNTER_READ)
+	HPA_SEC_FIELDS(HPA_COUNTER_READ)
 #undef HPA_COUNTER_READ
-#define HPA_SEC_READ(name, says) out->sec.name += atomic_load_zu(&h->sec_##name, MO_RELAXED);
-	HPA_SEC_FIELDS(HPA_SEC_READ)
-#undef HPA_SEC_READ
 	for (ql_t *l = ql_first(&h->all); l != NULL; l = ql_next(&h->all, l)) {
 		const hslab_t *s = container_of(l, hslab_t, all);
 		unsigned pind = s->longest == 0 ? 0 : sz_psz_floor((size_t)s->longest << LG_PAGE);
@@ -628,9 +626,7 @@ hpa_stats_zero(hpa_t *h) {
 	memset(h->alloc, 0, sizeof(h->alloc));
 #define HPA_COUNTER_ZERO(name, type, says) atomic_store_u64(&h->name, 0, MO_RELAXED);
 	HPA_COUNTER_FIELDS(HPA_COUNTER_ZERO)
+	HPA_SEC_FIELDS(HPA_COUNTER_ZERO)
 #undef HPA_COUNTER_ZERO
-#define HPA_SEC_ZERO(name, says) atomic_store_zu(&h->sec_##name, 0, MO_RELAXED);
-	HPA_SEC_FIELDS(HPA_SEC_ZERO)
-#undef HPA_SEC_ZERO
 	mutex_unlock(&h->mtx);
 }

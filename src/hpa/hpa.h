@@ -21,8 +21,7 @@
  * hpa_alloc_stats_add() by ctl_snapshot.c, hpa_stats_zero() by pac_life.c, hpa_sys() by
  * jemalloc_init.c. pac_life.c takes grow_mtx too, to set hooks, and statistics take both.
  */
-#ifndef HPA_HPA_H
-#define HPA_HPA_H
+#pragma once
 
 #include "hpa/hrule.h"
 #include "hpa/hset.h"
@@ -62,13 +61,16 @@ typedef struct hpa_source_s {
 	X(nhugify_failures, uint64_t, "slabs for which it refused that") \
 	X(ndehugifies, uint64_t, "huge slabs that are not any more, because a part was purged")
 
-/* Counters of the small extent cache (extent/pac_hpa.h): X(name, text for the manual). */
+/*
+ * Counters of the small extent cache (extent/pac_hpa.h, which counts them); leaves of the arena as
+ * hpa_NAME: X(name, type, text for the manual).
+ */
 #define HPA_SEC_FIELDS(X) \
-	X(hits, "requests that found an extent in the small extent cache") \
-	X(misses, "requests that found none there, and took extents from slabs") \
-	X(dalloc_noflush, "extents given back that were kept there") \
-	X(dalloc_flush, "extents given back that went to their slab, because it was full") \
-	X(overfills, "times that what a request brought made it too full")
+	X(sec_hits, size_t, "requests that found an extent in the small extent cache") \
+	X(sec_misses, size_t, "requests that found none there, and took extents from slabs") \
+	X(sec_dalloc_noflush, size_t, "extents given back that were kept there") \
+	X(sec_dalloc_flush, size_t, "extents given back that went to their slab, because it was full") \
+	X(sec_overfills, size_t, "times that what a request brought made it too full")
 
 /* Sums over some of the slabs: all, the full, the empty, or those of one of HPA_NONFULL_KINDS. */
 #define HPA_SLABS_FIELDS(X) \
@@ -105,16 +107,11 @@ typedef struct hpa_alloc_stats_s {
 #undef HPA_ALLOC_FIELD
 	uint64_t pages, elapsed_ns; /* sums from which the means are computed */
 } hpa_alloc_stats_t;
-typedef struct hpa_sec_stats_s {
-	size_t bytes; /* in the small extent cache now; not of hpa_stats_read() */
-#define HPA_SEC_FIELD(name, says) size_t name;
-	HPA_SEC_FIELDS(HPA_SEC_FIELD)
-#undef HPA_SEC_FIELD
-} hpa_sec_stats_t;
 typedef struct hpa_stats_s {
 	HPA_SHARD_FIELDS(HPA_STATS_FIELD)
 	HPA_COUNTER_FIELDS(HPA_STATS_FIELD)
-	hpa_sec_stats_t sec;
+	HPA_SEC_FIELDS(HPA_STATS_FIELD)
+	size_t sec_bytes; /* in the small extent cache now; not of hpa_stats_read() */
 	hpa_alloc_stats_t alloc[HPA_ALLOC_KINDS];
 	hpa_slabs_stats_t slabs;
 	hpa_slabs_stats_t full_slabs;
@@ -152,10 +149,8 @@ typedef struct hpa_s {
 	atomic_b_t is_behind;    /* the last tick reached HPA_TICK_JOBS, so more may be due */
 #define HPA_COUNTER(name, type, says) atomic_u64_t name;
 	HPA_COUNTER_FIELDS(HPA_COUNTER)
+	HPA_SEC_FIELDS(HPA_COUNTER)
 #undef HPA_COUNTER
-#define HPA_SEC_COUNTER(name, says) atomic_zu_t sec_##name; /* written by pac_hpa.c */
-	HPA_SEC_FIELDS(HPA_SEC_COUNTER)
-#undef HPA_SEC_COUNTER
 } hpa_t;
 
 /*
@@ -206,5 +201,3 @@ hpa_alloc_kind(unsigned n) {
 }
 /* Adds the sums of calls of this kind (hpa_alloc_kind), and computes the means anew. */
 void hpa_alloc_stats_add(hpa_alloc_stats_t *to, const hpa_alloc_stats_t *from, unsigned kind);
-
-#endif

@@ -8,8 +8,7 @@
  * hpa/hrule.h has the rules that use the options. Read by the files of hpa/, by pac_hpa and
  * jemalloc_init, and through the rows of conf_table.c by ctl_opt and stats.
  */
-#ifndef HPA_HPA_OPT_H
-#define HPA_HPA_OPT_H
+#pragma once
 
 #include "util/compiler.h"
 #include "util/fxp.h"
@@ -54,5 +53,3 @@ extern const char *const hpa_hugify_style_names[]; /* by style; NULL ends it */
  * unless the user gave the option metadata_thp.
  */
 void hpa_opt_boot(void);
-
-#endif /* HPA_HPA_OPT_H */

@@ -4,8 +4,7 @@
  * or slabs. No state and no lock; called by hpa.c, mostly under the lock of its shard, and by
  * test/unit/hpa.c with a clock of its own.
  */
-#ifndef HPA_HRULE_H
-#define HPA_HRULE_H
+#pragma once
 
 #include "hpa/hpa_opt.h"
 #include "hpa/hslab.h"
@@ -117,5 +116,3 @@ static inline bool
 hrule_may_return(uint64_t since, ssize_t decay_ms, uint64_t now) {
 	return decay_ms >= 0 && hrule_has_passed(since, (uint64_t)decay_ms, now);
 }
-
-#endif

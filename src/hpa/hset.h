@@ -8,8 +8,7 @@
  * change and inserted afterwards, so its level and class are right. The lock of the shard protects
  * the set. Called by hpa.c.
  */
-#ifndef HPA_HSET_H
-#define HPA_HSET_H
+#pragma once
 
 #include "hpa/hslab.h"
 
@@ -30,5 +29,3 @@ void hset_insert(hset_t *set, hslab_t *s);
 void hset_remove(hset_t *set, hslab_t *s);
 /* The slab from which n pages (1 or more) are to be taken; NULL: none looked at has such a run. */
 hslab_t *hset_fit(const hset_t *set, unsigned n);
-
-#endif

@@ -7,8 +7,7 @@
  * The lock of its shard (hpa/hpa.h) protects a slab; the words of the page map that lead to it are
  * atomic. Called by hpa.c; hslab_of() also by pac_hpa.c.
  */
-#ifndef HPA_HSLAB_H
-#define HPA_HSLAB_H
+#pragma once
 
 #include "os/pages.h"
 #include "util/atomic.h"
@@ -90,5 +89,3 @@ hslab_nidle(const hslab_t *s) {
 hslab_t *hslab_of(const void *addr);
 /* Enters s, or NULL, for these 2 MiB, for which emap_reserve() has succeeded. */
 void hslab_enter(const void *addr, hslab_t *s);
-
-#endif

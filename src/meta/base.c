@@ -13,7 +13,6 @@
 #include "meta/sc.h"
 #include "os/pages.h"
 #include "os/witness.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 /* Bytes of a base's first block. */
@@ -50,8 +49,7 @@ base_wants_thp(size_t size) {
 /* Maps whole huge pages. NULL if there is no room, or the system refuses huge pages. */
 static base_block_t *
 base_block_map_huge(size_t bytes) {
-	bool commit = true;
-	base_block_t *block = pages_map(NULL, bytes, HUGEPAGE, &commit);
+	base_block_t *block = pages_map(NULL, bytes, HUGEPAGE, NULL);
 	if (block != NULL && pages_advise(block, bytes, PAGES_HUGE) != 0) {
 		pages_unmap(block, bytes);
 		return NULL;
@@ -72,7 +70,6 @@ base_block_map(size_t size, size_t alignment, size_t at_least, size_t *unit) {
 	}
 	size_t bytes = PAGE_CEILING(max_zu(need, at_least));
 	base_block_t *block = NULL;
-	bool commit = true;
 	*unit = PAGE;
 	if (base_wants_thp(bytes)
 	    && (block = base_block_map_huge(HUGEPAGE_CEILING(bytes))) != NULL) {
@@ -80,7 +77,7 @@ base_block_map(size_t size, size_t alignment, size_t at_least, size_t *unit) {
 		bytes = HUGEPAGE_CEILING(bytes);
 	}
 	if (block == NULL) {
-		block = pages_map(NULL, bytes, PAGE, &commit);
+		block = pages_map(NULL, bytes, PAGE, NULL);
 	}
 	if (block != NULL) {
 		block->size = bytes;

@@ -8,8 +8,7 @@
  * edata_cache, freepool, hpa/, background_thread, tcache_set, inspect.c (counters) and
  * jemalloc_init.c (boot).
  */
-#ifndef META_BASE_H
-#define META_BASE_H
+#pragma once
 
 #include "os/mutex.h"
 #include "os/pages.h"
@@ -112,5 +111,3 @@ void base_touched(base_t *base, size_t size);
 
 /* Copies the counters, under the base's lock. */
 void base_stats_read(base_t *base, base_stats_t *out);
-
-#endif

@@ -9,11 +9,9 @@
  * holes and seen_empty belong to the lock of its bin. Used in meta/, extent/, hpa/, arena/, thread/
  * and ctl/, and by malloc, free and defrag.c.
  */
-#ifndef META_EDATA_H
-#define META_EDATA_H
+#pragma once
 
 #include "meta/sc.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/ph.h"
@@ -238,5 +236,3 @@ edata_init(edata_t *e, char *addr, size_t size, bool committed, bool zeroed) {
 	memset(&e->link, 0, sizeof(*e) - offsetof(edata_t, link));
 	ql_init(&e->link);
 }
-
-#endif

@@ -8,8 +8,7 @@
  * be taken below it. Called by extent.c, pac_hpa.c, pac_types.h, pac_life.c, pac_purge.c (ticks)
  * and arena_life.c (blocks).
  */
-#ifndef META_EDATA_CACHE_H
-#define META_EDATA_CACHE_H
+#pragma once
 
 #include "meta/base.h"
 #include "meta/edata.h"
@@ -88,5 +87,3 @@ static inline edata_t *
 edata_block_at(edata_block_t *b, size_t i) {
 	return (edata_t *)(void *)((char *)b + (1 + i) * EDATA_ALIGN);
 }
-
-#endif

@@ -112,9 +112,8 @@ emap_window_open(size_t ind) {
  */
 static int
 emap_leaf_create(size_t root_ind) {
-	bool commit = true;
 	size_t bytes = PAGE_CEILING(sizeof(emap_leaf_t));
-	void *seen = NULL, *leaf = pages_map(NULL, bytes, PAGE, &commit);
+	void *seen = NULL, *leaf = pages_map(NULL, bytes, PAGE, NULL);
 	void *origin = (void *)((uintptr_t)leaf - EMAP_LEAF_BIAS(root_ind));
 	cassert(offsetof(emap_leaf_t, elems) == 0);
 	if (leaf == NULL || origin == NULL) {

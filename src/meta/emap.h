@@ -15,8 +15,7 @@
  * extent's owner. Leaves are never freed. Written by arena/, extent/ and thread/shelter. These read
  * it too, as do the paths of free, realloc and usable sizes, other files of thread/, and ctl/.
  */
-#ifndef META_EMAP_H
-#define META_EMAP_H
+#pragma once
 
 #include "meta/edata.h"
 #include "meta/sz.h"
@@ -293,5 +292,3 @@ atomic_p_t *emap_huge_word(const void *ptr);
 
 /* Bytes of the page map that are in use: touched pages of leaves. */
 size_t emap_bytes(void);
-
-#endif

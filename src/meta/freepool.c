@@ -12,7 +12,6 @@
 #include "os/mutex.h"
 #include "os/pages.h"
 #include "os/witness.h"
-#include "util/assert.h"
 
 /* log2 of the largest class in bytes. */
 #define META_LG_MAX 15u
@@ -37,8 +36,7 @@ meta_good_size(size_t size) {
 
 static void *
 meta_alloc_pages(size_t bytes) {
-	bool commit = true;
-	void *p = pages_map(NULL, bytes, PAGE, &commit);
+	void *p = pages_map(NULL, bytes, PAGE, NULL);
 	if (p != NULL) {
 		mutex_lock(&meta.mtx);
 		atomic_add_nonatomic_zu(&meta.in_use, bytes);

@@ -8,8 +8,7 @@
  * it only base's lock is taken. Called by thread/, arena/, recs.c, the profiler and the statistics
  * (stats.c, ctl/).
  */
-#ifndef META_FREEPOOL_H
-#define META_FREEPOOL_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -31,5 +30,3 @@ size_t meta_good_size(size_t size);
 size_t meta_in_use(void);
 /* Bytes of large pieces, which are mapped directly and belong to no base. */
 size_t meta_mapped(void);
-
-#endif

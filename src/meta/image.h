@@ -48,8 +48,7 @@
  *   may differ by one sample for each thread.
  * - A line of the ring has time_ns 0 while it is being written.
  */
-#ifndef META_IMAGE_H
-#define META_IMAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -337,5 +336,3 @@ image_hash_count(uint64_t site_hash, uint64_t thread, uint32_t epoch, uint64_t r
 	uint64_t who = thread + ((uint64_t)epoch << 48);
 	return hash_mix64(site_hash ^ hash_mix64(who ^ rate * UINT64_C(0x9e3779b97f4a7c15)));
 }
-
-#endif

@@ -3,8 +3,7 @@
  * and a half times that; class 1, 24 bytes, is not used, so each is a multiple of 16. Pure
  * functions, no lock. Used by freepool, region and recs.
  */
-#ifndef META_CLASS_H
-#define META_CLASS_H
+#pragma once
 
 #include "util/bits.h"
 #include "util/compiler.h"
@@ -35,5 +34,3 @@ meta_class_size(unsigned c) {
 	size_t low = (size_t)1 << (c / 2 + META_LG_MIN);
 	return (c & 1) == 0 ? low : low + low / 2;
 }
-
-#endif

@@ -10,8 +10,7 @@
  * Callers: slab.c, large.c, arenas.c, imalloc.c, irealloc.c, tcache_spare.c (records), prof.c
  * (samples), prof_age.c (the walk).
  */
-#ifndef META_RECS_H
-#define META_RECS_H
+#pragma once
 
 #include "meta/edata.h"
 
@@ -65,5 +64,3 @@ ALWAYS_INLINE void *
 recs_count(const sample_rec_t *rec) {
 	return __atomic_load_n(&rec->tctx, MO_ACQUIRE);
 }
-
-#endif

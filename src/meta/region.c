@@ -22,7 +22,6 @@
 #include "os/gate.h"
 #include "os/mutex.h"
 #include "os/pages.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 /* log2 of the largest class in bytes. */
@@ -115,15 +114,14 @@ part_try_new_locked(size_t size) {
 	size_t least = size + CACHELINE + (root == NULL ? sizeof(*root) : sizeof(image_head_t));
 	size_t wanted = root == NULL ? PART_FIRST : min_zu(region_mapped(), PART_MAX);
 	size_t bytes = PAGE_CEILING(max_zu(least, wanted));
-	bool commit = true;
 	if (root != NULL && root->nparts == IMAGE_PARTS) {
 		return false;
 	}
-	char *at = pages_map(NULL, bytes, PAGE, &commit);
+	char *at = pages_map(NULL, bytes, PAGE, NULL);
 	if (at == NULL && bytes > PAGE_CEILING(least)) {
 		/* Near the process's limit of memory, a part just large enough may still be there. */
 		bytes = PAGE_CEILING(least);
-		at = pages_map(NULL, bytes, PAGE, &commit);
+		at = pages_map(NULL, bytes, PAGE, NULL);
 	}
 	if (at == NULL) {
 		return false;
@@ -350,8 +348,7 @@ parts_trim(image_root_t *root, size_t box_bytes) {
  */
 static void
 own_try_watch(void) {
-	bool commit = true;
-	uint64_t *page = region.own == NULL ? pages_map(NULL, PAGE, PAGE, &commit) : NULL;
+	uint64_t *page = region.own == NULL ? pages_map(NULL, PAGE, PAGE, NULL) : NULL;
 	if (page != NULL && pages_advise(page, PAGE, PAGES_WIPE_IN_CHILD) == 0) {
 		region.own = page;
 	} else if (page != NULL) {
@@ -366,11 +363,10 @@ own_try_watch(void) {
 int
 region_ahead_box(int fd, size_t bytes) {
 	assert(region.box_bytes == 0 && region.ahead == NULL && bytes % PAGE == 0);
-	bool commit = true;
 	region.ahead_bytes = bytes;
 	region.ahead_spare_bytes = bytes;
 	region.ahead = pages_map_file(fd, bytes);
-	region.ahead_spare = pages_map(NULL, bytes, PAGE, &commit);
+	region.ahead_spare = pages_map(NULL, bytes, PAGE, NULL);
 	if (region.ahead == NULL || region.ahead_spare == NULL) {
 		region_ahead_end();
 		return ENOMEM;

@@ -8,8 +8,7 @@
  * for memory, by prof_box.c and jemalloc_fork.c to move and copy it, and by prof_course.c,
  * prof/control/ and arena/inspect for its sizes.
  */
-#ifndef META_REGION_H
-#define META_REGION_H
+#pragma once
 
 #include "meta/image.h"
 #include "util/compiler.h"
@@ -96,5 +95,3 @@ void region_postfork_child(void);
 size_t region_in_use(void);
 size_t region_resident(void);
 size_t region_mapped(void);
-
-#endif

@@ -6,8 +6,7 @@
  * data, so there is no lock. Most code uses it through sz.h; the fast path of malloc reads the
  * offsets of bins here.
  */
-#ifndef META_SC_H
-#define META_SC_H
+#pragma once
 
 #include "util/compiler.h"
 #include "util/bits.h"
@@ -83,5 +82,3 @@ static inline size_t
 sc_bin_offset_compute(size_t size) {
 	return (size_t)(sc_index_compute(size) + 1) << SC_LG_BIN_STRIDE;
 }
-
-#endif

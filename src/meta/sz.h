@@ -5,11 +5,9 @@
  * a size is the ladder step to which it would have been rounded. Valid after sz_boot(), which runs
  * before any allocation; no lock. Called by all code that has to do with sizes of requests.
  */
-#ifndef META_SZ_H
-#define META_SZ_H
+#pragma once
 
 #include "meta/sc.h"
-#include "util/assert.h"
 
 /*
  * true (default): sizes above sz_ladder_max are rounded to pages only; false: to ladder steps at
@@ -102,5 +100,3 @@ sz_psz_floor(size_t psz) {
 	assert(pind + 1 == SC_NPSIZES || sz_pind2sz(pind + 1) > psz);
 	return pind;
 }
-
-#endif

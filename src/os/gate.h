@@ -13,8 +13,7 @@
  * meta/region.c calls gate_watch(). Others only ask for the state (jemalloc_init.c, icheck.c,
  * cxx.c, alloc_hook.h, shelter.c, sys_modules.c).
  */
-#ifndef OS_GATE_H
-#define OS_GATE_H
+#pragma once
 
 #include "os/mutex.h"
 #include "os/tls.h"
@@ -289,5 +288,3 @@ void gate_postfork_parent(void);
 void gate_postfork_child(void);
 /* In the parent, before gate_postfork_parent(): whether that call will open the gate. */
 bool gate_opens_next(void);
-
-#endif

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "os/sys.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 malloc_io_write_t *malloc_io_message;

@@ -9,8 +9,7 @@
  * Called by the files directly in src/ and by arena/, conf/, os/ and the profiler; util/ must not
  * depend on it.
  */
-#ifndef OS_MALLOC_IO_H
-#define OS_MALLOC_IO_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -59,5 +58,3 @@ void malloc_write_long(void *text, const char *s);
 void malloc_io_write_stderr(void *opaque, const char *s);
 /* malloc_write() of a text that is formatted as fmt.h says. */
 void malloc_printf(const char *format, ...) PRINTF_FMT(1, 2);
-
-#endif

@@ -6,7 +6,6 @@
  */
 #include "os/memfile.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

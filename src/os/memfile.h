@@ -9,10 +9,7 @@
  * box). A forked child has copies of the parent's descriptors; the owners close them there. A
  * memfile_t of zeros is not open. The functions may change errno.
  */
-#ifndef OS_MEMFILE_H
-#define OS_MEMFILE_H
-
-#include <sys/types.h>
+#pragma once
 
 #include "util/compiler.h"
 
@@ -45,5 +42,3 @@ static inline int
 memfile_fd(const memfile_t *f) {
 	return f->fd_plus_1 - 1;
 }
-
-#endif

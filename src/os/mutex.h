@@ -11,12 +11,10 @@
  * and os/gate. Locks that are held for a short time are taken inside the gate (os/gate.h); debug
  * builds check that none from WITNESS_RANK_PROF_SITES on is held when a thread leaves the gate.
  */
-#ifndef OS_MUTEX_H
-#define OS_MUTEX_H
+#pragma once
 
 #include "os/tls.h"
 #include "os/witness.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
@@ -226,5 +224,3 @@ ALWAYS_INLINE void
 mutex_assert_not_owner(const mutex_t *m UNUSED) {
 	assert(!mutex_is_owner(m));
 }
-
-#endif

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "os/sys_call.h"
-#include "util/assert.h"
 
 /* The greatest number of seconds whose nanoseconds, with any fraction added, fit into 63 bits. */
 #define REALTIME_SEC_MAX (INT64_MAX / (int64_t)NSTIME_PER_SEC - 1)

@@ -5,8 +5,7 @@
  * Called in any thread by mutex.c, sys.c, extent/ (pac*, piece, ahead), hpa/, arena/, thread/
  * (tsd, thread_event, tcache, claim) and the profiler.
  */
-#ifndef OS_NSTIME_H
-#define OS_NSTIME_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -51,5 +50,3 @@ static inline uint64_t
 nstime_ns_between(uint64_t from, uint64_t to) {
 	return to > from ? to - from : 0;
 }
-
-#endif

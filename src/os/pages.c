@@ -16,7 +16,6 @@
 
 #include "os/malloc_io.h"
 #include "os/sys.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/fmt.h"
 
@@ -225,8 +224,9 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 	assert(((uintptr_t)addr & (alignment - 1)) == 0);
 	/* pages_boot() has been called. */
 	assert((pages.map_flags & MAP_ANONYMOUS) != 0);
-	if (!pages_can_decommit()) {
-		*commit = true;
+	bool is_open = commit == NULL || *commit || !pages_can_decommit();
+	if (commit != NULL) {
+		*commit = is_open;
 	}
 	if (left_has_any()) {
 		left_try();
@@ -234,7 +234,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 			return NULL;
 		}
 	}
-	void *p = os_mmap(addr, size, *commit, 0);
+	void *p = os_mmap(addr, size, is_open, 0);
 	if (p == NULL || p == addr) {
 		return p;
 	}
@@ -242,7 +242,7 @@ pages_map(void *addr, size_t size, size_t alignment, bool *commit) {
 		return p;
 	}
 	pages_unmap_in_time(p, size);
-	return addr != NULL ? NULL : map_aligned_slow(size, alignment, *commit);
+	return addr != NULL ? NULL : map_aligned_slow(size, alignment, is_open);
 }
 
 int
@@ -290,9 +290,8 @@ pages_store_try_reserve(pages_store_t *s, size_t bytes) {
 	if (bytes <= s->bytes) {
 		return true;
 	}
-	bool commit = true;
 	size_t size = PAGE_CEILING(max_zu(max_zu(bytes, STORE_MIN), 2 * s->bytes));
-	void *at = pages_map(NULL, size, PAGE, &commit);
+	void *at = pages_map(NULL, size, PAGE, NULL);
 	if (at == NULL) {
 		return false;
 	}
@@ -440,8 +439,7 @@ pages_purge_lazy(void *addr, size_t size) {
  */
 static uint8_t
 dontneed_try(void) {
-	bool commit = true;
-	volatile char *p = pages_map(NULL, PAGE, PAGE, &commit);
+	volatile char *p = pages_map(NULL, PAGE, PAGE, NULL);
 	if (p == NULL) {
 		return FACT_UNKNOWN;
 	}

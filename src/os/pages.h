@@ -9,8 +9,7 @@
  * arena/ (arenas, holes, shut), thread/ (shelter, deferred), unwind/frame_scan and the profiler;
  * jemalloc_init.c and unwind_fp.c call functions of boot, stats.c asks for a mode.
  */
-#ifndef OS_PAGES_H
-#define OS_PAGES_H
+#pragma once
 
 #include "os/sys.h"
 #include "util/bits.h"
@@ -63,9 +62,9 @@ int pages_boot(void);
 
 /*
  * Maps size zeroed bytes aligned to `alignment` (a power of two >= PAGE): readable and writable if
- * *commit, otherwise without access. If the system overcommits, *commit is set, as if it had been
- * so. With an addr other than NULL the mapping is exactly there, or, if that place is not free, the
- * result is NULL. opt_thp is not applied.
+ * commit is NULL or *commit, otherwise without access. If the system overcommits, *commit is set,
+ * as if it had been so. With an addr other than NULL the mapping is exactly there, or, if that
+ * place is not free, the result is NULL. opt_thp is not applied.
  */
 void *pages_map(void *addr, size_t size, size_t alignment, bool *commit);
 /* Maps the first bytes of a file for reading and writing, shared with all who map it, or NULL. */
@@ -194,5 +193,3 @@ size_t pages_huge_size(void);
 bool pages_has_thp(void);
 /* Names the mapping in /proc/PID/maps, if the kernel supports that. */
 void pages_set_name(void *addr, size_t size, const char *name);
-
-#endif

@@ -12,8 +12,7 @@
  * The probes exist on x86-64 and aarch64, in builds with the profiler without --disable-prof-probes
  * (CONFIG_PROF_PROBES); elsewhere they are never attached, and firing does nothing.
  */
-#ifndef OS_PROBE_H
-#define OS_PROBE_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -52,5 +51,3 @@ static inline bool
 probe_free_is_attached(void) {
 	return PROBE_IS_ATTACHED(free);
 }
-
-#endif /* OS_PROBE_H */

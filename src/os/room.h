@@ -14,8 +14,7 @@
  * counts what is taken and asks for the excess; extent/ahead and tcache_budget ask for the room;
  * room_group.c for limits; meta/emap whether address space is limited.
  */
-#ifndef OS_ROOM_H
-#define OS_ROOM_H
+#pragma once
 
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -78,4 +77,3 @@ uint64_t room_limit_of_space(void);
  * means nothing.
  */
 bool room_try_read_number(const char *dir, const char *name, uint64_t *number);
-#endif

@@ -6,8 +6,6 @@
  */
 #include "os/room_group.h"
 
-#include <string.h>
-
 #include "os/room.h"
 #include "os/sys.h"
 #include "util/fmt.h"

@@ -6,8 +6,7 @@
  * forbid; so they are called only for what the user has asked for: the watch of a threshold, a
  * dump, a request. Lock-free; errno is preserved.
  */
-#ifndef OS_ROOM_GROUP_H
-#define OS_ROOM_GROUP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ uint64_t room_machine(void);
  * files of the top group, "/", lie in the directory itself. Writes to text.
  */
 char *room_group(char *text, const char *controller);
-
-#endif

@@ -20,7 +20,6 @@
 
 #include "os/nstime.h"
 #include "os/sys_call.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
 #include "util/fmt.h"

@@ -2,7 +2,7 @@
  * The system calls of the allocator, as wrappers over one table of hooks.
  * Nearly all uses of the calls in the table os_hooks go through the table, so that a test can make
  * each fail at its k-th use. (Exceptions: the mapping of the mailbox in prof_control.c,
- * sys_is_readable(), messages of util/assert.c.) Calls that are not in it, such as ftruncate,
+ * sys_is_readable(), messages of util/compiler.c.) Calls that are not in it, such as ftruncate,
  * fallocate, ppoll and futex, are made directly. os/pages, os/thread and extent/dss use the table
  * itself, the rest of src/ the sys_*() functions. Those for files retry EINTR (up to SYS_TRIES_MAX
  * times; sys_close() does not) and report failure as an errno value;
@@ -21,13 +21,11 @@
  * others only for what the user asks for and what needs them: a profile, a request from outside, a
  * session, a timer (test/integration/confined.c; doc/PRODUCTION.md lists them).
  */
-#ifndef OS_SYS_H
-#define OS_SYS_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
 
@@ -299,5 +297,3 @@ void sys_module_keep_self(void);
  * program are not seen.
  */
 void sys_modules_postfork_child(void);
-
-#endif

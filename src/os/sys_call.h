@@ -6,8 +6,7 @@
  * Called by: sys.c, thread.c, memfile.c, nstime.c, prof_earlier.c, prof_keep.c, prof_sys.c,
  * prof_signal.c.
  */
-#ifndef OS_SYS_CALL_H
-#define OS_SYS_CALL_H
+#pragma once
 
 /* As syscall(): the result, or -1 with errno set. Up to 6 arguments, integers or pointers. */
 #define sys_call(...) SYS_CALL_PADDED(__VA_ARGS__, 0, 0, 0, 0, 0, 0, 0)
@@ -15,5 +14,3 @@
 	sys_call_six(number, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 long sys_call_six(long number, long a, long b, long c, long d, long e, long f);
-
-#endif

@@ -9,7 +9,6 @@
 #include "os/thread.h"
 
 #include <sched.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,7 +19,6 @@
 #include "os/sys.h"
 #include "os/sys_call.h"
 #include "os/tls.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 /* The kernel's numbers, because its header is not available with every C library. */

@@ -4,8 +4,7 @@
  * and do not allocate. Called by mutex, gate, claim, arenas, imalloc, pac_step, background_thread,
  * ctl_thread, unwind_step, jemalloc_init, jemalloc_fork and the profiler.
  */
-#ifndef OS_THREAD_H
-#define OS_THREAD_H
+#pragma once
 
 #include <pthread.h>
 #include <signal.h>
@@ -100,5 +99,3 @@ int os_signal_later(int *timer, int signal, uint64_t ns);
 /* Block all signals of the calling thread, and restore the mask that was in *old. */
 void os_thread_block_all_signals(sigset_t *old);
 void os_thread_restore_signals(const sigset_t *old);
-
-#endif

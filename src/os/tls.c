@@ -7,8 +7,6 @@
  */
 #include "os/tls.h"
 
-#include "util/assert.h"
-
 /* The fast path reads the cache's address relative to the thread pointer. */
 cassert(offsetof(struct tls_s, cache) == 0);
 cassert(TLS_BOOT_CACHE_BYTES % CACHELINE == 0);

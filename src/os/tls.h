@@ -12,8 +12,7 @@
  * accessed by atomic builtins where another thread may write or read them. Used by most folders of
  * src/, not by util/.
  */
-#ifndef OS_TLS_H
-#define OS_TLS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -106,5 +105,3 @@ int tls_hook_init(struct tls_hook_s *hook, void (*fn)(void *));
  * library may allocate: the caller's thread must be ready to be served then (tsd_state_making).
  */
 int tls_hook_arm(const struct tls_hook_s *hook, void *arg);
-
-#endif

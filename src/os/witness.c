@@ -9,7 +9,6 @@
 
 #include "os/malloc_io.h"
 #include "os/tls.h"
-#include "util/assert.h"
 
 /* Outer modules (prof, ctl) call inner ones (arena, extent, base) while they hold a lock. */
 cassert(WITNESS_RANK_OMIT == 0 && WITNESS_RANK_LEAF == WITNESS_RANK_END - 1);

@@ -11,8 +11,7 @@
  * run under WITNESS_RANK_PROF_DUMP and _PROF_RECENT), before stacks are unwound, before arenas are
  * searched for memory to return. doc/INDEX.md lists the locks.
  */
-#ifndef OS_WITNESS_H
-#define OS_WITNESS_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -45,7 +44,6 @@ typedef enum {
 	WITNESS_RANK_EDATA_CACHE,
 	WITNESS_RANK_FREEPOOL,
 	WITNESS_RANK_BASE,
-	WITNESS_RANK_LARGE_LIST,
 	WITNESS_RANK_LEAF, /* while one of these is held, no other ranked mutex is taken by lock */
 	WITNESS_RANK_END /* of no mutex: above all ranks */
 } witness_rank_t;
@@ -77,5 +75,3 @@ unsigned witness_depth_from(unsigned from);
  * opened.
  */
 void witness_assert_lockless(void);
-
-#endif

@@ -43,7 +43,6 @@
 #include "thread/tsd.h"
 #include "unwind/module_history.h"
 #include "unwind/objects.h"
-#include "util/assert.h"
 
 /* ---------------------------------------------------------------- boot */
 

@@ -12,8 +12,7 @@
  * jemalloc_fork.c, ctl_prof.c, ctl_arena.c and ctl_snapshot.c, and thread_event (heartbeats, by a
  * hook). Others (stats.c, ctl_thread.c and so on) include it for the headers of the profiler below.
  */
-#ifndef PROF_H
-#define PROF_H
+#pragma once
 
 #include "meta/edata.h"
 #include "os/mutex.h"
@@ -142,5 +141,3 @@ typedef struct {
 void prof_mutex_stats_read(prof_mutexes_t *out);
 /* Sets the counters of all these locks to 0; nothing until the profiler is booted. */
 void prof_mutex_stats_reset(void);
-
-#endif /* PROF_H */

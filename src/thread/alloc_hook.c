@@ -13,7 +13,6 @@
 #include "os/mutex.h"
 #include "os/witness.h"
 #include "thread/recall.h"
-#include "util/assert.h"
 
 /*
  * A handle is a number: the index of the slot in HANDLE_SLOT_BITS low bits, and above them the

@@ -11,8 +11,7 @@
  * or is another one after the copy, the slot was being written, and its hook is not called. Called
  * by imalloc.c, irealloc.c, and ctl_experimental.c (install, remove).
  */
-#ifndef THREAD_ALLOC_HOOK_H
-#define THREAD_ALLOC_HOOK_H
+#pragma once
 
 #include "thread/tsd.h"
 
@@ -97,5 +96,3 @@ void alloc_hook_dalloc(alloc_how_t how, void *p, size_t usable);
 /* For a block that was resized in place, to a larger or smaller size. */
 void alloc_hook_expand(alloc_how_t how, void *p, size_t old_usable, size_t usable, size_t size,
     size_t alignment, bool zero);
-
-#endif

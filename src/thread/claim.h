@@ -35,8 +35,7 @@
  * (claim_serve) and by tsd.c (claim_settle) inside the gate, no lock held; icheck.c asks
  * claim_is_taking().
  */
-#ifndef THREAD_CLAIM_H
-#define THREAD_CLAIM_H
+#pragma once
 
 #include "thread/tsd_types.h"
 
@@ -105,5 +104,3 @@ claim_settle(tsd_t *tsd) {
 		claim_settle_slow(tsd);
 	}
 }
-
-#endif

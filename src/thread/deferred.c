@@ -13,7 +13,6 @@
 #include "thread/deferred.h"
 
 #include "os/pages.h"
-#include "util/assert.h"
 #include "util/hash.h"
 
 /*
@@ -51,9 +50,8 @@ table_get(unsigned k) {
 	if (slots != NULL) {
 		return slots;
 	}
-	bool commit = true;
 	size_t bytes = PAGE_CEILING(table_nslots(k) * sizeof(atomic_p_t));
-	void *seen = NULL, *p = pages_map(NULL, bytes, PAGE, &commit);
+	void *seen = NULL, *p = pages_map(NULL, bytes, PAGE, NULL);
 	if (p != NULL && !atomic_cas_strong_p(&deferred.slots[k], &seen, p, MO_ACQ_REL, MO_ACQUIRE)) {
 		pages_unmap_in_time(p, bytes); /* another thread was faster */
 		return seen;

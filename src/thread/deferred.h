@@ -11,8 +11,7 @@
  * stored, and detected when it is carried out. Called by imalloc.c, by icheck.c (deferred_has) and
  * by tsd.c (deferred_remind).
  */
-#ifndef THREAD_DEFERRED_H
-#define THREAD_DEFERRED_H
+#pragma once
 
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -53,5 +52,3 @@ bool deferred_has(const void *ptr);
  * it at once.
  */
 void deferred_take_all(void (*fn)(void *ptr, void *ctx), void *ctx);
-
-#endif

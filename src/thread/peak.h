@@ -11,8 +11,7 @@
  * at the last measurement and has served since. Only the thread itself calls, inside the gate; no
  * lock. Called by imalloc.c, ctl_thread.c, and at heartbeats.
  */
-#ifndef THREAD_PEAK_H
-#define THREAD_PEAK_H
+#pragma once
 
 #include "thread/tsd.h"
 
@@ -31,5 +30,3 @@ uint64_t peak_read(tsd_t *tsd);
  * more often whether a heartbeat is due (has_peak_reset).
  */
 void peak_reset(tsd_t *tsd);
-
-#endif

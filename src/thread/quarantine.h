@@ -17,8 +17,7 @@
  * also outside; a forked child deletes those of threads that do not exist there. Called by
  * imalloc.c, icheck.c, tcache.c (flush), tsd.c (end), jemalloc_init.c (at exit).
  */
-#ifndef THREAD_QUARANTINE_H
-#define THREAD_QUARANTINE_H
+#pragma once
 
 #include "thread/tsd_types.h"
 
@@ -48,5 +47,3 @@ bool quarantine_has(const tsd_t *tsd, const void *ptr);
 void quarantine_flush(tsd_t *tsd);
 /* Flushes and frees the quarantine at the end of the thread. */
 void quarantine_delete(tsd_t *tsd);
-
-#endif

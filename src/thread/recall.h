@@ -6,8 +6,7 @@
  * by the profiler, alloc_hook.c, claim.c, peak.c, thread_event.c, user_event.c, tsd.c and
  * ctl_arena.c; tcache.c and tsd.c close and open the fast path of their own thread.
  */
-#ifndef THREAD_RECALL_H
-#define THREAD_RECALL_H
+#pragma once
 
 #include "os/tls.h"
 
@@ -40,5 +39,3 @@ void recall_open(struct tls_s *t, void *cache);
  * RECALL_CLAIM.
  */
 unsigned recall_all(uint32_t what);
-
-#endif

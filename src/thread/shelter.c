@@ -73,9 +73,8 @@ front_mark(char *regions) {
 static shelter_slab_t *
 slab_map(size_t bytes, size_t alignment) {
 	assert((bytes & PAGE_MASK) == 0 && (alignment & (alignment - 1)) == 0);
-	bool commit = true;
 	size_t lead = max_zu(alignment, PAGE);
-	char *p = pages_map(NULL, lead + bytes, lead, &commit);
+	char *p = pages_map(NULL, lead + bytes, lead, NULL);
 	if (p != NULL && emap_reserve(p + lead, bytes) != 0) {
 		pages_unmap_in_time(p, lead + bytes);
 		p = NULL;

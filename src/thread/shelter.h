@@ -25,8 +25,7 @@
  * irealloc.c and icheck.c; shelter_trim() by jemalloc_fork.c after a fork in the parent, and by
  * prof_box.c after it has opened the gate again.
  */
-#ifndef THREAD_SHELTER_H
-#define THREAD_SHELTER_H
+#pragma once
 
 #include "meta/emap.h"
 #include "util/compiler.h"
@@ -66,5 +65,3 @@ void shelter_free(void *ptr);
  * this; the child never uses a claimed slab.
  */
 void shelter_trim(void);
-
-#endif

@@ -356,7 +356,6 @@ grants_change(tcache_t *tc, unsigned slot, size_t before, size_t after) {
 	tc->granted += after - before;
 	if (slot_size(slot) > TCACHE_GRANT_ABOVE) {
 		uint64_t bit = UINT64_C(1) << (slot - tcache_first_large());
-		tc->granted_large += after - before;
 		tc->granted_map = after != 0 ? tc->granted_map | bit : tc->granted_map & ~bit;
 	}
 }
@@ -615,7 +614,7 @@ tcache_try_gather(tsd_t *tsd, arena_t *a) {
 void
 tcache_make_way(tsd_t *tsd, tcache_t *tc, size_t above, size_t want) {
 	assert(above >= TCACHE_GRANT_ABOVE);
-	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted_large != 0
+	for (unsigned s = tc->nslots - 1; want > 0 && tc->granted_map != 0
 	    && slot_size(s) > above; s--) {
 		size_t size = slot_size(s);
 		const tcache_cold_t *c = &tc->cold[s];

@@ -30,8 +30,7 @@
  * inside the gate (os/gate.h), by imalloc.c, tsd.c, tcache_set.c, claim.c, peak.c and mallctl, and
  * at heartbeats; tcache_has() by icheck.c outside of it.
  */
-#ifndef THREAD_TCACHE_H
-#define THREAD_TCACHE_H
+#pragma once
 
 #include "arena/cache_bin.h"
 #include "thread/tcache_limits.h"
@@ -72,7 +71,6 @@ typedef struct tcache_s {
 	uint64_t interval;    /* explicit caches: sample interval (bytes) of the present distances */
 	size_t granted;       /* slots beyond the bins' limits, in bytes of objects, filled or not */
 	atomic_zu_t taken;    /* bytes of objects in the stacks that another thread took (claim.h) */
-	size_t granted_large; /* part of `granted` for objects above TCACHE_GRANT_ABOVE */
 	unsigned nslots;      /* number of bins, slot 0 included */
 	unsigned gc_large;    /* number of the bit in granted_map whose bin had its upkeep last */
 	uint64_t granted_map; /* bit i: bin tcache_first_large() + i has grants */
@@ -185,7 +183,7 @@ bool tcache_try_put(tsd_t *tsd, tcache_t *tc, unsigned slot, void *obj);
 /*
  * Flushes cached objects of more than `above` bytes, which is at least TCACHE_GRANT_ABOVE, the
  * largest classes first, until `want` bytes are flushed or none is left, so that a large request
- * takes their pages instead of new ones. Nothing is flushed while granted_large is 0: by default
+ * takes their pages instead of new ones. Nothing is flushed while granted_map is 0: by default
  * the limit of the bins above TCACHE_GRANT_ABOVE is 0, so without grants they are empty; and where
  * options have set limits, no bin has grants. Bins whose limit a call has set are never flushed.
  * Called before an arena makes an object above TCACHE_FLUSH_ABOVE in another than a hot extent, and
@@ -224,5 +222,3 @@ size_t tcache_cached_bytes(const tcache_t *tc);
  * may call it; then the numbers are approximate while the cache's thread serves.
  */
 void tcache_add_requests(const tcache_t *tc, uint64_t by_class[SC_NSIZES]);
-
-#endif

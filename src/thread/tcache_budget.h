@@ -23,8 +23,7 @@
  * change, which is seldom. Threads that ask at once may exceed the budget by a request each.
  * Called by tcache.c and claim.c.
  */
-#ifndef THREAD_TCACHE_BUDGET_H
-#define THREAD_TCACHE_BUDGET_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -62,5 +61,3 @@ bool tcache_budget_is_exceeded(size_t have);
  * (claim_serve).
  */
 void tcache_budget_change(size_t before, size_t after);
-
-#endif

@@ -6,8 +6,7 @@
  * imalloc.c, tsd.c, stats.c and mallctl read tcache_max_default or tcache_nhbins; jemalloc_init.c,
  * tsd.c and prof_dump.c read opt_tcache, prof_dump.c also opt_tcache_max.
  */
-#ifndef THREAD_TCACHE_LIMITS_H
-#define THREAD_TCACHE_LIMITS_H
+#pragma once
 
 #include "meta/sc.h"
 
@@ -82,5 +81,3 @@ int tcache_ncached_max_default_set(size_t from, size_t to, size_t n);
  * *first to *last, both included. Returns false if there are none.
  */
 bool tcache_range_classes(size_t from, size_t to, szind_t *first, szind_t *last);
-
-#endif

@@ -6,8 +6,7 @@
  * cache is flushed while `tcaches` is held. The caller is inside the gate. Called by mallctl nodes
  * (ctl_thread.c), and by requests and frees that name an explicit cache (imalloc.c).
  */
-#ifndef THREAD_TCACHE_SET_H
-#define THREAD_TCACHE_SET_H
+#pragma once
 
 #include "thread/tcache.h"
 #include "thread/tsd.h"
@@ -43,5 +42,3 @@ int tcaches_flush(tsd_t *tsd, unsigned id);
 int tcaches_destroy(tsd_t *tsd, unsigned id);
 /* Finds an explicit cache by its id, without a lock. NULL if there is none. */
 tcache_t *tcaches_get(unsigned id);
-
-#endif

@@ -13,8 +13,7 @@
  * all spares to their slabs, and frees the kept records, once in a round over the bins; so does
  * each flush of the cache.
  */
-#ifndef THREAD_TCACHE_SPARE_H
-#define THREAD_TCACHE_SPARE_H
+#pragma once
 
 #include "meta/recs.h"
 
@@ -78,5 +77,3 @@ tcache_rec_put(tcache_spares_t *sp, sample_rec_t *rec) {
 
 /* Frees all spares to their slabs, and all kept records. */
 void tcache_spare_flush(tcache_spares_t *sp);
-
-#endif

@@ -29,8 +29,7 @@
  * by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page cache; the
  * profiler, jemalloc_init.c and user_event.c write the settings.
  */
-#ifndef THREAD_THREAD_EVENT_H
-#define THREAD_THREAD_EVENT_H
+#pragma once
 
 #include "thread/tsd_types.h"
 
@@ -217,5 +216,3 @@ thread_event_advance_large(tsd_t *tsd, uint64_t bytes) {
 }
 /* Counts usize bytes, allocated past the cache, towards the next sample; whether it is that one. */
 bool thread_event_count_to_sample(tsd_t *tsd, size_t usize);
-
-#endif

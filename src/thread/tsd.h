@@ -12,8 +12,7 @@
  * jemalloc_fork.c, tcache_set.c, user_event.c, and at heartbeats; alloc_hook.c sets
  * tsd_no_fast_path.
  */
-#ifndef THREAD_TSD_H
-#define THREAD_TSD_H
+#pragma once
 
 #include "thread/tsd_types.h"
 
@@ -144,5 +143,3 @@ bool tsd_try_end_absent(void);
 
 /* Number of threads that have a tsd. */
 unsigned tsd_count(void);
-
-#endif

@@ -6,13 +6,11 @@
  * read how much is in the cache; another thread ends the tsd of one that does not exist
  * (tsd_try_end_absent). Used by thread/, malloc and free, mallctl and the profiler.
  */
-#ifndef THREAD_TSD_TYPES_H
-#define THREAD_TSD_TYPES_H
+#pragma once
 
 #include "arena/arena.h"
 #include "os/gate.h"
 #include "os/tls.h"
-#include "util/assert.h"
 
 struct tcache_s;
 typedef struct quarantine_s quarantine_t;
@@ -128,5 +126,3 @@ tsd_assert_own(const tsd_t *tsd) {
 	assert(gate_is_entered(tsd->tls));
 	(void)tsd;
 }
-
-#endif

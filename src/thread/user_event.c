@@ -13,7 +13,6 @@
 #include "thread/recall.h"
 #include "thread/thread_event.h"
 #include "thread/tsd.h"
-#include "util/assert.h"
 
 static LARGE_BSS struct {
 	mutex_t mtx;

@@ -9,8 +9,7 @@
  * only while an entry is added; heartbeats read the count first and then entries that no longer
  * change. Called by ctl_experimental.c and at heartbeats.
  */
-#ifndef THREAD_USER_EVENT_H
-#define THREAD_USER_EVENT_H
+#pragma once
 
 #include "thread/tsd_types.h"
 
@@ -32,5 +31,3 @@ int user_event_add(const user_event_t *event);
 
 /* A heartbeat hook: makes the calls that are due; it leaves the gate for each and enters again. */
 void user_event_heartbeat(tsd_t *tsd, uint64_t bytes);
-
-#endif

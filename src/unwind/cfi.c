@@ -13,7 +13,6 @@
 #include "unwind/cfi.h"
 
 #include "os/sys.h"
-#include "util/assert.h"
 
 /*
  * DWARF's numbers of the frame pointer, the stack pointer and the program counter. On a processor

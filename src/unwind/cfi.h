@@ -6,8 +6,7 @@
  * no state. The caller (unwind_rows.c, unwind_step.c, frame_scan.c) makes sure that the tables are
  * mapped. Other memory is read by cfi_eval() only, which asks the system whether it can be read.
  */
-#ifndef UNWIND_CFI_H
-#define UNWIND_CFI_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -114,5 +113,3 @@ cfi_record_t cfi_read_record(const unsigned char *begin, const unsigned char **p
  */
 bool cfi_eval(const unsigned char *expr, size_t len, const struct cfi_regs_s *regs,
     uintptr_t *value);
-
-#endif

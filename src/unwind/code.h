@@ -7,8 +7,7 @@
  * confirmed that it can be read, so a wrong address does not fault (unless another thread unmaps it
  * in between). errno is preserved. No lock, no state of its own.
  */
-#ifndef UNWIND_CODE_H
-#define UNWIND_CODE_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -29,5 +28,3 @@ bool code_is_call_in_object(uintptr_t ra);
  * not checked.
  */
 bool code_keeps_frame(uintptr_t pc, uintptr_t ra);
-
-#endif

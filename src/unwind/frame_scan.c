@@ -23,7 +23,6 @@
 #include "os/sys.h"
 #include "unwind/cfi.h"
 #include "unwind/unwind_backend.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 
@@ -211,10 +210,9 @@ entry_scan(struct entry_s *e, const struct sys_module_s *m) {
 	if (frames == NULL) {
 		return;
 	}
-	bool commit = true;
 	size_t bytes = PAGE_CEILING(s.n * sizeof(struct function_s));
 	s.room = s.n;
-	s.to = pages_map(NULL, bytes, PAGE, &commit);
+	s.to = pages_map(NULL, bytes, PAGE, NULL);
 	if (s.to != NULL) {
 		read_records(&s, frames);
 		functions_sort(s.to, s.n);

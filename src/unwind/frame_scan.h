@@ -7,8 +7,7 @@
  * An FDE is the record of one function in an .eh_frame; it refers to a CIE, which holds what many
  * functions share.
  */
-#ifndef UNWIND_FRAME_SCAN_H
-#define UNWIND_FRAME_SCAN_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -39,5 +38,3 @@ const unsigned char *frame_scan_find(uintptr_t pc);
 /* Sets without_hdr (objects seen) and scanned (those whose .eh_frame was found) in *dst. */
 struct unwind_stats_s;
 void frame_scan_stats(struct unwind_stats_s *dst);
-
-#endif

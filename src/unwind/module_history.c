@@ -16,7 +16,6 @@
 #include "unwind/frame_scan.h"
 #include "unwind/objects.h"
 #include "unwind/unwind_rows.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 

@@ -12,8 +12,7 @@
  * boot of unwind_fp.c (look), prof_data.c (stamps, notes), prof_dump.c (looks, all questions),
  * prof_box.c (holds, looks), and by prof.c in a forked child.
  */
-#ifndef UNWIND_MODULE_HISTORY_H
-#define UNWIND_MODULE_HISTORY_H
+#pragma once
 
 #include "os/sys.h"
 #include "util/atomic.h"
@@ -99,5 +98,3 @@ int module_history_gone(int (*cb)(void *ctx, const struct sys_module_s *m), void
  * again; record_find() says what that costs.
  */
 #define MODULE_HISTORY_ENOUGH 500
-
-#endif

@@ -13,7 +13,6 @@
 #include <sys/auxv.h>
 
 #include "os/sys.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 /* Objects in the table; further ones are not found. */

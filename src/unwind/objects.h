@@ -5,8 +5,7 @@
  * table changed during its search searches again. Called by the unwinder (unwind_rows.c,
  * unwind_step.c, code.c), by module_history.c, and by prof.c at boot.
  */
-#ifndef UNWIND_OBJECTS_H
-#define UNWIND_OBJECTS_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -57,5 +56,3 @@ bool objects_describe(const struct object_place_s *place, struct sys_module_s *m
 void objects_list_begin(void);
 void objects_list_add(const struct sys_module_s *m);
 void objects_list_end(bool is_whole);
-
-#endif

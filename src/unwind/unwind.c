@@ -7,7 +7,6 @@
 #include "unwind/unwind.h"
 
 #include "os/witness.h"
-#include "util/assert.h"
 
 /* In the order in which unwind_select("auto") tries them. */
 static const struct unwind_backend_s *const backends[] = {

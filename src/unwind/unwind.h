@@ -11,8 +11,7 @@
  * thread from recording a sample meanwhile. Also called by prof_dump.c, prof_course.c and
  * prof_request.c (unwind.c says for what).
  */
-#ifndef UNWIND_UNWIND_H
-#define UNWIND_UNWIND_H
+#pragma once
 
 #include "unwind/unwind_backend.h"
 
@@ -41,5 +40,3 @@ unsigned unwind(void **frames, unsigned max);
  */
 unsigned unwind_at(void **frames, unsigned max, const struct unwind_where_s *where,
     struct unwind_memo_s *memo);
-
-#endif /* UNWIND_UNWIND_H */

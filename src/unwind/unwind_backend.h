@@ -7,10 +7,8 @@
  * freed by prof_backtrace.c and prof_data.c; prof_dump.c and prof_root.c name the reasons. A row
  * says how to get from the registers at one code address to those of the caller (unwind_rows.h).
  */
-#ifndef UNWIND_UNWIND_BACKEND_H
-#define UNWIND_UNWIND_BACKEND_H
+#pragma once
 
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/bits.h"
 #include "util/compiler.h"
@@ -202,5 +200,3 @@ extern HIDDEN const struct unwind_backend_s unwind_libgcc;
 #if CONFIG_PROF_LIBUNWIND
 extern HIDDEN const struct unwind_backend_s unwind_libunwind;
 #endif
-
-#endif /* UNWIND_UNWIND_BACKEND_H */

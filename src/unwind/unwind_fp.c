@@ -19,7 +19,6 @@
 #include "os/pages.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind_step.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 static bool is_booted; /* written at boot only */

@@ -12,7 +12,6 @@
 #include <unwind.h>
 
 #include "unwind/unwind_step.h"
-#include "util/assert.h"
 
 /* DWARF's number of the frame pointer: of x86-64, of aarch64; not used on others (HAS_WALK). */
 #if defined(__x86_64__)

@@ -10,7 +10,6 @@
 #include <libunwind.h>
 
 #include "unwind/unwind_step.h"
-#include "util/assert.h"
 
 /*
  * Fewer frames than this are read into an array of twice as many. The allocator's own frames are

@@ -16,7 +16,6 @@
 #include "os/sys.h"
 #include "unwind/frame_scan.h"
 #include "unwind/objects.h"
-#include "util/assert.h"
 #include "util/hash.h"
 
 /* Bits: kind 3, plain 1, frame pointer 2, signed 1 and the three offsets fill one word. */

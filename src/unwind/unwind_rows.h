@@ -7,8 +7,7 @@
  * lies where one was, or when an object without .eh_frame_hdr was scanned. Called by the walks
  * (unwind_fp.c, unwind_step.c) and by code.c; module_history.c forgets rows.
  */
-#ifndef UNWIND_UNWIND_ROWS_H
-#define UNWIND_UNWIND_ROWS_H
+#pragma once
 
 #include "unwind/cfi.h"
 #include "unwind/unwind_backend.h"
@@ -134,5 +133,3 @@ row_t unwind_row_pack(const struct cfi_row_s *r);
 
 /* Makes all cached rows invalid, because other code may lie at their addresses. */
 void unwind_rows_forget(void);
-
-#endif

@@ -21,7 +21,6 @@
 #include "unwind/code.h"
 #include "unwind/frame_scan.h"
 #include "unwind/objects.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 /* Largest distance in bytes from sp at which a step may go beyond hi; more is a broken chain. */

@@ -11,8 +11,7 @@
  * kernel is asked again, by one call for what the last walk saw. No lock. Called by the walks
  * (unwind_fp.c) and by the guards of the other unwinders (unwind_libgcc.c, unwind_libunwind.c).
  */
-#ifndef UNWIND_UNWIND_STEP_H
-#define UNWIND_UNWIND_STEP_H
+#pragma once
 
 #include "unwind/unwind_backend.h"
 #include "unwind/unwind_rows.h"
@@ -166,5 +165,3 @@ typedef const unsigned char *unwind_find_fde_t(uintptr_t pc);
  * and steps only to an address whose code that unwinder may read.
  */
 unsigned unwind_step_guard(struct walk_s *w, unwind_find_fde_t *find_fde);
-
-#endif

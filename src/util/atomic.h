@@ -5,8 +5,7 @@
  * which is relaxed. None takes a lock, as all targets have 64 bits. An object whose bytes are all
  * zero is a valid atomic that holds zero, so zeroed memory needs no initialisation.
  */
-#ifndef UTIL_ATOMIC_H
-#define UTIL_ATOMIC_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -101,5 +100,3 @@ atomic_sum_try_reach(atomic_u64_t *sum, uint64_t v, uint64_t limit) {
 	}
 	return 0;
 }
-
-#endif /* UTIL_ATOMIC_H */

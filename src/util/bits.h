@@ -4,10 +4,8 @@
  * function that needs a non-zero argument or a power of two says so and asserts it. Pure functions
  * without state; used by all folders of src/ but conf/ and ctl/.
  */
-#ifndef UTIL_BITS_H
-#define UTIL_BITS_H
+#pragma once
 
-#include "util/assert.h"
 #include "util/compiler.h"
 
 cassert(sizeof(size_t) == sizeof(unsigned long));
@@ -82,5 +80,3 @@ is_aligned(size_t x, size_t a) {
 	assert(is_pow2_zu(a));
 	return (x & (a - 1)) == 0;
 }
-
-#endif /* UTIL_BITS_H */

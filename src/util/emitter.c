@@ -8,7 +8,6 @@
  */
 #include "util/emitter.h"
 
-#include "util/assert.h"
 #include "util/bits.h"
 #include "util/fmt.h"
 

@@ -7,8 +7,7 @@
  * emitter_t is used by one thread at a time and has no lock. Callers are stats.c, prof_recent.c and
  * prof_log.c.
  */
-#ifndef UTIL_EMITTER_H
-#define UTIL_EMITTER_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -108,5 +107,3 @@ void emitter_json_object_kv_begin(emitter_t *em, const char *key);
 void emitter_table_kv(emitter_t *em, const char *table_key, emitter_type_t type, const void *value);
 /* Prints free text, without indentation; at most 1023 bytes, the rest is cut off. */
 void emitter_table_printf(emitter_t *em, const char *f, ...) PRINTF_FMT(2, 3);
-
-#endif /* UTIL_EMITTER_H */

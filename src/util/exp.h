@@ -5,8 +5,7 @@
  * library, so that the tools can use it too. Pure functions without a lock. Called by
  * prof/sites/prof_sample.c and prof_printed.h (the weight of a sample), and by prng.c.
  */
-#ifndef UTIL_EXP_H
-#define UTIL_EXP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ static inline double
 expm1_neg(double x) {
 	return x < 0.35 ? x * exp_series(x) : 1 - exp_neg(x);
 }
-
-#endif /* UTIL_EXP_H */

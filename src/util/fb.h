@@ -5,10 +5,8 @@
  * or -1 if there is none. extent/eset calls the functions, arena/ only fb_get(); arena/, hpa/hslab
  * and icheck.c also use fb_word_t, FB_WORD_BITS and FB_NWORDS.
  */
-#ifndef UTIL_FB_H
-#define UTIL_FB_H
+#pragma once
 
-#include "util/assert.h"
 #include "util/bits.h"
 #include "util/compiler.h"
 
@@ -43,5 +41,3 @@ static inline bool
 fb_is_empty(const fb_word_t *fb, size_t nbits) {
 	return fb_first_set(fb, nbits, 0) < 0;
 }
-
-#endif /* UTIL_FB_H */

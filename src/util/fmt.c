@@ -8,7 +8,6 @@
  */
 #include "util/fmt.h"
 
-#include "util/assert.h"
 #include "util/bits.h"
 
 /* The destination of the text. Counts every byte, stores those that fit. */

@@ -4,8 +4,7 @@
  * and leave errno unchanged, so they may be called anywhere in the allocator, also from a signal
  * handler. Called for messages, statistics, options and dump files.
  */
-#ifndef UTIL_FMT_H
-#define UTIL_FMT_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -67,5 +66,3 @@ int fmt_find_word(const char *const words[], const char *s, size_t len);
  * is none. Reads no further than a NUL.
  */
 size_t fmt_utf8_len(const char *s);
-
-#endif /* UTIL_FMT_H */

@@ -6,7 +6,6 @@
  */
 #include "util/fxp.h"
 
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /* Decimals that are read; more would overflow the 64-bit product in fxp_parse_frac(). */

@@ -3,8 +3,7 @@
  * Options that are ratios or percentages have this type; a value that was printed can be read back
  * without change. Pure functions; no state and no lock.
  */
-#ifndef UTIL_FXP_H
-#define UTIL_FXP_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -38,5 +37,3 @@ ALWAYS_INLINE size_t
 fxp_mul_frac(size_t x, fxp_t frac) {
 	return (x >> 16) * frac + (((x & 0xffff) * frac) >> 16);
 }
-
-#endif /* UTIL_FXP_H */

@@ -6,13 +6,10 @@
  * library's. Pure functions without state or lock. hash64() is called by conf.c, prof_dir.c,
  * prof_label.c, module_history.c and frame_scan.c.
  */
-#ifndef UTIL_HASH_H
-#define UTIL_HASH_H
+#pragma once
 
 #include "util/compiler.h"
 #include "util/mix.h"
 
 /* Hash of len bytes at data; different seeds give independent hashes of the same bytes. */
 uint64_t hash64(const void *data, size_t len, uint64_t seed);
-
-#endif /* UTIL_HASH_H */

@@ -6,8 +6,7 @@
  * an option is an ordinary member of its row, because the library prints it after a bad value:
  * conf.c, "Hint".) No state, no lock.
  */
-#ifndef UTIL_MANUAL_H
-#define UTIL_MANUAL_H
+#pragma once
 
 /*
  * The text of each node that the original jemalloc does not have begins with one of these two.
@@ -25,5 +24,3 @@
 #define MANUAL_MEMBER(member)
 #define MANUAL(member, text)
 #endif
-
-#endif /* UTIL_MANUAL_H */

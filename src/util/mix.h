@@ -3,8 +3,7 @@
  * other header of the library, so that the tools can use it too, through meta/image.h: they compare
  * hashes that the library has put into the profiler's tables, so both must use the same function.
  */
-#ifndef UTIL_MIX_H
-#define UTIL_MIX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ hash_mix64(uint64_t x) {
 	x ^= x >> 32;
 	return x;
 }
-
-#endif

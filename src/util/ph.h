@@ -7,10 +7,8 @@
  * there. The owner's lock protects the heap. Slabs with free regions (arena/bin) and unused extents
  * (extent/eset) are ordered by it; extent/join walks along its links.
  */
-#ifndef UTIL_PH_H
-#define UTIL_PH_H
+#pragma once
 
-#include "util/assert.h"
 #include "util/compiler.h"
 
 typedef struct ph_link_s ph_link_t;
@@ -157,5 +155,3 @@ ph_remove(ph_t *ph, ph_link_t *e, ph_cmp_t *cmp) {
 	e->prev = NULL;
 	e->next = NULL;
 }
-
-#endif /* UTIL_PH_H */

@@ -12,8 +12,6 @@
  */
 #include "util/prng.h"
 
-#include "util/assert.h"
-
 /*
  * x[0] = x[1] + 1 and x[i + 1] = -ln(v / x[i] + f(x[i])), where v = (x[1] + 1) f(x[1]); x[1] is
  * chosen so that x[PRNG_LAYERS] is 0.

@@ -4,8 +4,7 @@
  * period is 2^64. A state belongs to one thread and needs no lock. Not for cryptographic use.
  * thread/thread_event.c draws the distances between samples with prng_exponential().
  */
-#ifndef UTIL_PRNG_H
-#define UTIL_PRNG_H
+#pragma once
 
 #include "util/compiler.h"
 #include "util/exp.h"
@@ -52,5 +51,3 @@ prng_exponential(uint64_t *state) {
 	double x = prng_to_double(random) * prng_layers[i];
 	return likely(x < prng_layers[i + 1]) ? x : prng_exponential_edge(state, i, x);
 }
-
-#endif /* UTIL_PRNG_H */

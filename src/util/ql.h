@@ -4,10 +4,8 @@
  * protects the list. container_of() leads from a link to its element. Used by arena/, hpa/, meta/,
  * extent/, thread/tcache and prof_recent.c.
  */
-#ifndef UTIL_QL_H
-#define UTIL_QL_H
+#pragma once
 
-#include "util/assert.h"
 #include "util/compiler.h"
 
 typedef struct ql_s ql_t;
@@ -71,5 +69,3 @@ static inline ql_t *
 ql_next(const ql_t *head, const ql_t *e) {
 	return e->next == head ? NULL : e->next;
 }
-
-#endif /* UTIL_QL_H */

@@ -7,8 +7,7 @@
  * decay time which may stay while i + 1 steps are left for them (extent/decay.c). An entry has 64
  * bits, so that its product with a number of pages needs no cast.
  */
-#ifndef UTIL_SMOOTHSTEP_H
-#define UTIL_SMOOTHSTEP_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -18,5 +17,3 @@
 #define SMOOTHSTEP_BFP 24
 
 extern const uint64_t smoothstep_tab[SMOOTHSTEP_NSTEPS];
-
-#endif /* UTIL_SMOOTHSTEP_H */

@@ -3,8 +3,7 @@
  * what must hold of it. Nothing here has global state but the name of the step for messages, so
  * each thread works on blocks of its own. A breach ends the process with one sentence on stdout.
  */
-#ifndef FUZZ_BLOCKS_H
-#define FUZZ_BLOCKS_H
+#pragma once
 
 #include "ctl.h"
 
@@ -554,5 +553,3 @@ block_refuse(fuzz_t *f, const block_t *b) {
 		block_check(f, b);
 	}
 }
-
-#endif

@@ -7,8 +7,7 @@
  * also while other workers run; and when it is destroyed, every byte that its functions gave has
  * come back.
  */
-#ifndef FUZZ_LIVES_H
-#define FUZZ_LIVES_H
+#pragma once
 
 #include "blocks.h"
 
@@ -436,5 +435,3 @@ background_step(fuzz_t *f) {
 		breach(f, "answered %d", err);
 	}
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Random option strings: any rows of the table of options, mostly with values that their type and
  * limits allow.  A row is drawn by its type; a few have their own values here, each with a reason.
  */
-#ifndef FUZZ_OPTIONS_H
-#define FUZZ_OPTIONS_H
+#pragma once
 
 #include "test.h"
 
@@ -131,5 +130,3 @@ draw_conf(uint64_t *rng, char *out, size_t size) {
 		    value);
 	}
 }
-
-#endif

@@ -5,8 +5,7 @@
  * Each target is one file: target_NAME.c, one function over bytes. The build has prefixed names,
  * so that malloc is the sanitizer's, and all asserts.
  */
-#ifndef FUZZ_TARGET_H
-#define FUZZ_TARGET_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -99,5 +98,3 @@ LLVMFuzzerInitialize(int *argc UNUSED, char ***argv UNUSED) {
 	malloc_io_message = no_message;
 	return 0;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * For unit tests of the core: the same body under each page size. A debug build takes a larger page
  * from the environment; it is read before boot, so each size is a process of its own.
  */
-#ifndef TEST_CORE_H
-#define TEST_CORE_H
+#pragma once
 
 #include <sys/mman.h>
 
@@ -38,5 +37,3 @@ core_map(char *addr, size_t bytes) {
 		bail_out("no memory");
 	}
 }
-
-#endif

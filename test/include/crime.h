@@ -1,6 +1,5 @@
 /* What the crimes of test/misuse share. The driver, misuse.t, looks at how they end. */
-#ifndef TEST_CRIME_H
-#define TEST_CRIME_H
+#pragma once
 
 #include "test.h"
 #include <jemalloc/jemalloc.h>
@@ -168,5 +167,3 @@ blocks(void **p, int n, size_t size) {
 	for (int i = 0; i < n; i++)
 		p[i] = keep(malloc(size));
 }
-
-#endif

@@ -3,8 +3,7 @@
  * library means for its size classes, computed here from the published rule and not asked
  * from the library.
  */
-#ifndef TEST_CTL_H
-#define TEST_CTL_H
+#pragma once
 
 #include "test.h"
 #include <jemalloc/jemalloc.h>
@@ -127,5 +126,3 @@ TEST_FN size_t
 counted_size(const void *p) {
 	return counted_aligned(p, 1);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * A directory of the test's own: entered at the beginning, removed with what is in it at the end.
  */
-#ifndef TEST_DIR_H
-#define TEST_DIR_H
+#pragma once
 
 #include "test.h"
 
@@ -36,5 +35,3 @@ dir_main(bool has_prof, void (*const tests[])(void)) {
 	dir_leave();
 	return done_testing();
 }
-
-#endif

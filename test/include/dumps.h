@@ -4,8 +4,7 @@
  * malloc, so looking does not change what is counted. Each test is a process with options and a
  * directory of its own, in which it begins: that is where profiles go.
  */
-#ifndef TEST_DUMPS_H
-#define TEST_DUMPS_H
+#pragma once
 
 #include "ctl.h"
 #include <sys/syscall.h>
@@ -164,5 +163,3 @@ dumps_run_all(int argc, char **argv, const struct dumps_test *tests, size_t n) {
 	}
 	return done_testing();
 }
-
-#endif

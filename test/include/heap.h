@@ -2,8 +2,7 @@
  * A reader of heap profiles for tests: the numbers of a heap_v2 file as any reader would
  * estimate them, every stack un-sampled by the rate of the first line.
  */
-#ifndef TEST_HEAP_H
-#define TEST_HEAP_H
+#pragma once
 
 #include "test.h"
 #include <math.h>
@@ -103,5 +102,3 @@ heap_read(const char *path) {
 	text[len] = '\0';
 	return heap_parse(text);
 }
-
-#endif

@@ -2,8 +2,7 @@
  * For unit tests of what happens when the system refuses memory: the library may map only what it
  * unmaps. One thread at a time maps.
  */
-#ifndef TEST_SCARCE_H
-#define TEST_SCARCE_H
+#pragma once
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -39,5 +38,3 @@ scarce_begin(void) {
 	hooks.munmap = scarce_unmap;
 	os_hooks = &hooks;
 }
-
-#endif

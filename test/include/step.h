@@ -2,8 +2,7 @@
  * Stops after each instruction: the processor's trap flag raises SIGTRAP, whose handler is the
  * test's. The handler itself is not stepped.
  */
-#ifndef TEST_STEP_H
-#define TEST_STEP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,7 +24,5 @@ step(bool is_on) {
 	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpush %0\n\tpopfq\n\tlea 128(%%rsp), %%rsp"
 	    ::"r"(flags) : "memory", "cc");
 }
-
-#endif
 
 #endif

@@ -9,8 +9,7 @@
  * Nothing here allocates: output goes by write(2) from a buffer on the stack, so that a
  * test that counts allocations counts only its own.
  */
-#ifndef TEST_TEST_H
-#define TEST_TEST_H
+#pragma once
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -651,5 +650,3 @@ TEST_FN uint64_t
 draw_below(uint64_t *state, uint64_t n) {
 	return test_random(state) % n;
 }
-
-#endif

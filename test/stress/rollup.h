@@ -2,8 +2,7 @@
  * What the kernel says that this process has in memory; for bench_memory.c and bench_pages.c. One
  * thread at a time may ask.
  */
-#ifndef STRESS_ROLLUP_H
-#define STRESS_ROLLUP_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,5 +22,3 @@ rollup(const char *name) {
 	at = strstr(text, name);
 	return at == NULL ? -1 : strtol(at + strlen(name), NULL, 10);
 }
-
-#endif

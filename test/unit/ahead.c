@@ -94,8 +94,8 @@ test_run(void) {
 static void
 test_growth(void) {
 	size_t least = max_zu(BASE_AHEAD_MIN, PAGE) << BASE_LG_AHEAD;
-	ahead_stats_t before, after;
-	ahead_stats_read(&before);
+	thp_stats_t before, after;
+	thp_stats_read(&before);
 	start(10000);
 	grow(least - PAGE, 1);
 	is_uint(sys.calls, 0, "a small arena populates nothing");
@@ -114,7 +114,7 @@ test_growth(void) {
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), use(), "all of it");
 	grow(use() + PAGE, 1);
 	is_uint(sys.calls, calls + 1, "and is fresh again afterwards");
-	ahead_stats_read(&after);
+	thp_stats_read(&after);
 	is_uint(after.npopulate - before.npopulate, sys.calls, "the calls are counted");
 	is_uint(after.populated - before.populated, sys.bytes, "and their bytes");
 	is_uint(after.nlimited, before.nlimited, "there was room each time");
@@ -175,12 +175,12 @@ test_long_dirty(void) {
 
 static void
 test_refused(void) {
-	ahead_stats_t before, after;
+	thp_stats_t before, after;
 	start(10000);
-	ahead_stats_read(&before);
+	thp_stats_read(&before);
 	sys.fail_with = EINVAL;
 	grow(32 * MIB, 1);
-	ahead_stats_read(&after);
+	thp_stats_read(&after);
 	is_uint(sys.calls, 1, "refused: not asked again");
 	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), use(), "only what is used counts as mapped");
 	is_uint(after.nfailures, before.nfailures + 1, "it is counted");

@@ -31,7 +31,7 @@ test_number(void) {
 	is_uint(arenas_narenas_auto(), ncpus > 1 ? 4 * ncpus : 1, "four for each CPU, or one");
 	is_uint(arenas_narenas_total(), arenas_narenas_auto() + 1,
 	    "one for oversized requests, none by hand yet");
-	ok(arenas_get(0) != NULL && arena_ind_get(arenas_get(0)) == 0, "arena 0 is there");
+	ok(arenas_get(0) != NULL && arenas_get(0)->ind == 0, "arena 0 is there");
 	ok(arenas_get(arenas_narenas_auto()) == NULL, "that one is not, before such a request");
 	ok(arenas_get_or_init(arenas_narenas_auto() + 1) == NULL,
 	    "the one behind the last is not made");
@@ -48,7 +48,7 @@ static void *
 thread(void *arg) {
 	unsigned i = (unsigned)(uintptr_t)arg;
 	free(keep(malloc(10)));
-	arena_of_thread[i] = arena_ind_get(tls_get()->tsd->arena);
+	arena_of_thread[i] = tls_get()->tsd->arena->ind;
 	__atomic_fetch_add(&phase, 1, __ATOMIC_SEQ_CST);
 	while (phase < 1000) {
 		usleep(1000);

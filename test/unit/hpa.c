@@ -621,11 +621,11 @@ give_pages(pac_t *pac, edata_t **e, unsigned n) {
 	return pac_hpa_sec_bytes(pac);
 }
 
-static hpa_sec_stats_t
+static hpa_stats_t
 sec_stats(pac_t *pac) {
 	hpa_stats_t s = {0};
 	hpa_stats_read(pac->hpa, &s);
-	return s.sec;
+	return s;
 }
 
 /* The small extent cache: hot extents up to a length, whose bytes are limited. */
@@ -639,25 +639,27 @@ child_sec(void) {
 	opt_hpa_slab_max_alloc = 2 * opt_hpa_sec_max_alloc;
 	is_uint(take_pages(pac, e, 1), 3 * PAGE, "a miss brings three more");
 	is_uint(take_pages(pac, e + 1, 11), 0, "which serve others");
-	hpa_sec_stats_t s = sec_stats(pac);
-	ok(s.misses == 3 && s.hits == 9, "both are counted");
+	hpa_stats_t s = sec_stats(pac);
+	ok(s.sec_misses == 3 && s.sec_hits == 9, "both are counted");
 	is_uint(give_pages(pac, e, 12), 8 * PAGE, "more than it may hold goes to the slab");
 	s = sec_stats(pac);
-	ok(s.dalloc_noflush == 8 && s.dalloc_flush == 4, "that too");
+	ok(s.sec_dalloc_noflush == 8 && s.sec_dalloc_flush == 4, "that too");
 	is_uint(atomic_load_zu(&pac->hpa->nactive, MO_RELAXED), 8, "as the slab says");
-	ok(take_pages(pac, e, 12) == 0 && sec_stats(pac).misses == 4, "what it holds is taken first");
+	ok(take_pages(pac, e, 12) == 0 && sec_stats(pac).sec_misses == 4,
+	    "what it holds is taken first");
 	opt_hpa_sec_max_bytes = PAGE;
 	is_uint(take_pages(pac, longer, 1), 2 * PAGE, "what a miss brings is limited");
-	is_uint(sec_stats(pac).overfills, 1, "which is counted once");
+	is_uint(sec_stats(pac).sec_overfills, 1, "which is counted once");
 	longer[1] = pac_alloc(pac, 2 * opt_hpa_sec_max_alloc, PAGE, false);
 	longer[2] = pac_alloc(pac, 2 * opt_hpa_sec_max_alloc, PAGE, false);
-	ok(give_pages(pac, longer + 1, 2) == 2 * PAGE && sec_stats(pac).dalloc_noflush == 8,
+	ok(give_pages(pac, longer + 1, 2) == 2 * PAGE && sec_stats(pac).sec_dalloc_noflush == 8,
 	    "longer extents are not its own");
 	pac_purge(pac, now, false);
 	is_uint(pac_hpa_sec_bytes(pac), 0, "a sweep empties it");
 	s = sec_stats(pac);
 	pac_alloc(pac, PAGE, PAGE, false);
-	ok(sec_stats(pac).misses == s.misses && pac_hpa_sec_bytes(pac) == 0, "only dense ones ask it");
+	ok(sec_stats(pac).sec_misses == s.sec_misses && pac_hpa_sec_bytes(pac) == 0,
+	    "only dense ones ask it");
 	enum { MANY = PAC_HOT_DEEP + 5 };
 	static edata_t *many[MANY];
 	opt_hpa_sec_max_bytes = MANY * PAGE;
@@ -665,12 +667,12 @@ child_sec(void) {
 	pac_purge(pac, now, false);
 	s = sec_stats(pac);
 	is_uint(give_pages(pac, many, MANY), PAC_HOT_DEEP * PAGE, "a full stack");
-	ok(sec_stats(pac).dalloc_noflush - s.dalloc_noflush == PAC_HOT_DEEP
-	    && sec_stats(pac).dalloc_flush - s.dalloc_flush == 5, "what that refuses counts so");
+	ok(sec_stats(pac).sec_dalloc_noflush - s.sec_dalloc_noflush == PAC_HOT_DEEP &&
+	    sec_stats(pac).sec_dalloc_flush - s.sec_dalloc_flush == 5, "what that refuses counts so");
 	pac_purge(pac, now, false);
 	s = sec_stats(pac);
 	opt_hpa_sec_nshards = 0;
-	ok(give_pages(pac, e, 12) == 0 && sec_stats(pac).dalloc_flush == s.dalloc_flush,
+	ok(give_pages(pac, e, 12) == 0 && sec_stats(pac).sec_dalloc_flush == s.sec_dalloc_flush,
 	    "there may be none");
 	ok(atomic_load_zu(&pac->hot_npages, MO_RELAXED) >= 12, "then its limit is none");
 	return done_testing();

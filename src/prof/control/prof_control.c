@@ -40,7 +40,6 @@
 #include "prof/trigger/prof_signal.h"
 #include "thread/recall.h"
 #include "thread/thread_event.h"
-#include "util/assert.h"
 #include "util/hash.h"
 
 /* Longest sleep of the profiler's thread between two rounds, in ns. */

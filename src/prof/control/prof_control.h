@@ -19,8 +19,7 @@
  * inside). Called by jemalloc_init.c and prof.c, at heartbeats through a hook of thread_event.h,
  * and through the hooks of prof_control_wire(); conf_table.c sets the options.
  */
-#ifndef PROF_CONTROL_H
-#define PROF_CONTROL_H
+#pragma once
 
 #include "prof/control/prof_mailbox.h"
 #include "thread/tsd_types.h"
@@ -72,5 +71,3 @@ void prof_control_postfork_child(void);
 bool prof_control_serve(void);
 /* Whether the profiler's thread runs, or is about to start. */
 bool prof_control_has_thread(void);
-
-#endif /* PROF_CONTROL_H */

@@ -16,7 +16,6 @@
 #include "os/tls.h"
 #include "os/sys.h"
 #include "prof/file/prof_sys.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /* Longest command in bytes, with its newline; mode bits that a trusted file must not have. */

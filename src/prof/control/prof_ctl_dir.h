@@ -10,8 +10,7 @@
  * was taken from it just before is removed without an answer. Locks: none. Called by
  * prof_control.c, by one thread at a time; conf_table.c and prof.c use the option.
  */
-#ifndef PROF_CTL_DIR_H
-#define PROF_CTL_DIR_H
+#pragma once
 
 #include "prof/control/prof_request.h"
 
@@ -42,5 +41,3 @@ const char *prof_ctl_cmd_fault(const struct stat *st, unsigned euid);
  * a number is bad.
  */
 char *prof_ctl_cmd_parse(char *text, size_t len, uint64_t *nonce, uint64_t *until_ms);
-
-#endif /* PROF_CTL_DIR_H */

@@ -19,7 +19,6 @@
 #include "os/nstime.h"
 #include "os/pages.h"
 #include "os/sys.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 #define SPARE_MAX ((size_t)8 << 20) /* bytes of memory that are kept */

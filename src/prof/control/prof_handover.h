@@ -15,8 +15,7 @@
  * Locks: none. Called by prof_control.c, in the one thread that is serving requests and in a forked
  * child; prof_sys.c calls the sink, in the thread that is serving.
  */
-#ifndef PROF_HANDOVER_H
-#define PROF_HANDOVER_H
+#pragma once
 
 #include "os/nstime.h"
 #include "prof/control/prof_mailbox.h"
@@ -50,5 +49,3 @@ bool prof_handover_is_any(void);
 void prof_handover_tick(void);
 /* In a forked child: frees its copies and kept pages, as clients of the parent read the parent. */
 void prof_handover_postfork_child(void);
-
-#endif /* PROF_HANDOVER_H */

@@ -8,8 +8,7 @@
  * (thread/thread_event.h), or in a round of the profiler's thread. Called there by prof_control.c,
  * and by prof.c in a forked child; prof_listen_follow() takes locks of other modules.
  */
-#ifndef PROF_LISTEN_H
-#define PROF_LISTEN_H
+#pragma once
 
 #include "os/probe.h"
 #include "util/atomic.h"
@@ -28,5 +27,3 @@ bool prof_listen_is_due(void);
 void prof_listen_follow(void);
 /* In a forked child: the next prof_listen_follow() acts if sampling differs from the semaphore. */
 void prof_listen_postfork_child(void);
-
-#endif /* PROF_LISTEN_H */

@@ -67,8 +67,7 @@
  * line `nonce=<hex> error=<errno>` (nonce 0 if none was given); the rest is the answer. The two
  * requests for a stream fail there with EOPNOTSUPP.
  */
-#ifndef PROF_MAILBOX_H
-#define PROF_MAILBOX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -191,5 +190,3 @@ prof_mailbox_sum(uint64_t sequence, uint64_t nonce, const char *text, uint32_t l
 	}
 	return sum;
 }
-
-#endif

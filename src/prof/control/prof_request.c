@@ -11,7 +11,6 @@
 #include "prof/control/prof_request.h"
 
 #include <fcntl.h>
-#include <limits.h>
 
 #include "os/gate.h"
 #include "os/nstime.h"
@@ -27,7 +26,6 @@
 #include "prof/sites/prof_types.h"
 #include "prof/trigger/prof_auto.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 EARLY_DATA const char *(*prof_request_thread_hook)(void);

@@ -5,8 +5,7 @@
  * thread is inside), without locks, not in a signal handler, and by one thread at a time
  * (control.server). Called by prof_control.c and prof_ctl_dir.c.
  */
-#ifndef PROF_REQUEST_H
-#define PROF_REQUEST_H
+#pragma once
 
 #include "prof/control/prof_mailbox.h"
 #include "prof/file/prof_sys.h"
@@ -71,5 +70,3 @@ uint32_t prof_request_state(void);
  * boot if there is a control directory.
  */
 void prof_request_boot(void);
-
-#endif /* PROF_REQUEST_H */

@@ -21,7 +21,6 @@
 #include "prof/file/prof_course.h"
 #include "prof/file/prof_dump.h"
 #include "prof/sites/prof_sample.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /* Low bits of session.word that hold the state. */

@@ -19,8 +19,7 @@
  * Locks: none of its own. Called by ctl_prof.c, prof_request.c and prof_control.c, and by prof.c in
  * a forked child; conf_table.c and prof.c use the option.
  */
-#ifndef PROF_SESSION_H
-#define PROF_SESSION_H
+#pragma once
 
 #include "prof/file/prof_box.h"
 #include "prof/trigger/prof_budget.h"
@@ -138,5 +137,3 @@ typedef struct {
 } prof_session_opts_t;
 /* Parses options (NULL: none); 0, or EINVAL and a sentence in *why. *out points into text. */
 int prof_session_parse(prof_session_opts_t *out, const char *text, const char **why);
-
-#endif /* PROF_SESSION_H */

@@ -3,8 +3,7 @@
  * comes. Called by jemalloc_init.c under the lock of boot, and by prof_session.c and prof_listen.c,
  * where the lock `prof_start` lets one thread at a time do it.
  */
-#ifndef PROF_START_H
-#define PROF_START_H
+#pragma once
 
 /*
  * The first step: makes the site tables, and what records samples, and without prof:true stores the
@@ -25,5 +24,3 @@ void prof_boot_late(void);
  * `inside` (os/tls.h) raised. 0 or ENOMEM.
  */
 int prof_start_now(void);
-
-#endif /* PROF_START_H */

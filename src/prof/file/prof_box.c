@@ -35,7 +35,6 @@
 #include "prof/sites/prof_switch.h"
 #include "thread/shelter.h"
 #include "unwind/module_history.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 prof_box_t opt_prof_blackbox;

@@ -17,8 +17,7 @@
  * (os/tls.h) is raised while a thread does work of the library. Called by prof_session.c,
  * prof_control.c, prof_request.c, prof_earlier.c and prof.c; the exit of the process ends the box.
  */
-#ifndef PROF_BOX_H
-#define PROF_BOX_H
+#pragma once
 
 #include "meta/image.h"
 #include "meta/region.h"
@@ -103,5 +102,3 @@ bool prof_box_is_due(void);
  * heartbeats, by the profiler's thread, or when a session starts while prof_box_is_over().
  */
 void prof_box_tick(void);
-
-#endif /* PROF_BOX_H */

@@ -26,7 +26,6 @@
 #include "prof/sites/prof_figures.h"
 #include "prof/sites/prof_root.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 /*

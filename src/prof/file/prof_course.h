@@ -5,8 +5,7 @@
  * were seconds without a call. No lock of its own: a thread that finds another one storing does
  * nothing. Called by prof.c, prof_control.c, prof_start.c, prof_session.c and prof_box.c.
  */
-#ifndef PROF_COURSE_H
-#define PROF_COURSE_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -24,5 +23,3 @@ void prof_course_tick(uint64_t now_ns, bool is_by_thread);
 void prof_course_begin(void);
 /* In a forked child: lets threads store again, as one that was storing does not exist here. */
 void prof_course_postfork_child(void);
-
-#endif /* PROF_COURSE_H */

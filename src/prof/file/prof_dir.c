@@ -6,7 +6,6 @@
 #include "prof/file/prof_dir.h"
 
 #include "os/sys.h"
-#include "util/assert.h"
 #include "util/hash.h"
 
 bool

@@ -7,10 +7,7 @@
  * has the struct for itself. Called by prof_keep.c and prof_earlier.c, outside the fork gate
  * (os/gate.h).
  */
-#ifndef PROF_DIR_H
-#define PROF_DIR_H
-
-#include <limits.h>
+#pragma once
 
 #include "prof/file/prof_sys.h"
 
@@ -35,5 +32,3 @@ bool prof_dir_try_update(prof_dir_t *d);
  * read, perhaps after some calls of cb.
  */
 int prof_dir_each(prof_dir_t *d, void (*cb)(prof_dir_t *d, prof_kind_t kind, const char *name));
-
-#endif /* PROF_DIR_H */

@@ -47,7 +47,6 @@
 #include "thread/tcache_limits.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /*
@@ -831,8 +830,7 @@ prof_dump_reserve(void) {
 	if (atomic_load_p(&dumper.reserve, MO_RELAXED) != NULL) {
 		return;
 	}
-	bool commit = true;
-	void *p = pages_map(NULL, RESERVE_BYTES, PAGE, &commit), *none = NULL;
+	void *p = pages_map(NULL, RESERVE_BYTES, PAGE, NULL), *none = NULL;
 	if (p != NULL
 	    && !atomic_cas_strong_p(&dumper.reserve, &none, p, MO_ACQ_REL, MO_RELAXED)) {
 		pages_unmap_in_time(p, RESERVE_BYTES);

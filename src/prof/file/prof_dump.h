@@ -18,8 +18,7 @@
  * lock, by prof.c in a forked child and for the statistics of the lock, and by prof_start.c for the
  * reserve.
  */
-#ifndef PROF_DUMP_H
-#define PROF_DUMP_H
+#pragma once
 
 #include "os/mutex.h"
 #include "prof/file/prof_sys.h"
@@ -100,5 +99,3 @@ void prof_dump_reserve(void);
  */
 bool prof_dump_try_hold(bool is_bounded);
 void prof_dump_release(void);
-
-#endif /* PROF_DUMP_H */

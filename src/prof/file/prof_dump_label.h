@@ -5,8 +5,7 @@
  * as the numbers of the site's own line. SITE is the number of the site in the profile, from 1 on.
  * Called by prof_dump.c, which holds the lock prof_dump.
  */
-#ifndef PROF_DUMP_LABEL_H
-#define PROF_DUMP_LABEL_H
+#pragma once
 
 #include "prof/file/prof_write.h"
 #include "prof/sites/prof_snap.h"
@@ -32,5 +31,3 @@ bool prof_dump_label_texts(prof_writer_t *w, const prof_snap_t *snap);
  */
 void prof_dump_label_sums(prof_writer_t *w, const prof_item_t *item, const prof_pair_t *pair,
     bool is_raw);
-
-#endif /* PROF_DUMP_LABEL_H */

@@ -21,7 +21,6 @@
 #include "os/sys_call.h"
 #include "prof/file/prof_box.h"
 #include "prof/file/prof_dir.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 /* Bytes that are read of a file: the root up to its texts, which has all that is_ours() asks. */

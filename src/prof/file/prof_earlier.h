@@ -5,8 +5,7 @@
  * first looks in the directory of its prefix for a box with its own pid and start time that no
  * process has mapped any more.
  */
-#ifndef PROF_EARLIER_H
-#define PROF_EARLIER_H
+#pragma once
 
 /*
  * Ends these boxes: marks them as replaced by exec, and removes the files unless prof_blackbox_keep
@@ -15,5 +14,3 @@
  * the fork gate (os/gate.h) and before the process opens a box of its own.
  */
 void prof_earlier_end(void);
-
-#endif /* PROF_EARLIER_H */

@@ -28,7 +28,6 @@
 #include "os/sys.h"
 #include "os/sys_call.h"
 #include "prof/file/prof_dir.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/fmt.h"
 #include "util/mix.h"

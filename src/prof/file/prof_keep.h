@@ -15,10 +15,7 @@
  * prof_dump. Called by prof_dump.c, prof_box.c, prof_trigger.c, prof_request.c,
  * prof_course.c, ctl_prof.c and prof.c.
  */
-#ifndef PROF_KEEP_H
-#define PROF_KEEP_H
-
-#include <limits.h>
+#pragma once
 
 #include "os/nstime.h"
 #include "prof/file/prof_sys.h"
@@ -169,5 +166,3 @@ prof_keep_gap_is_over(uint64_t last_ns, uint64_t now_ns, uint64_t gap_ns) {
 	}
 	return last_ns == 0 || now_ns - last_ns >= gap_ns;
 }
-
-#endif /* PROF_KEEP_H */

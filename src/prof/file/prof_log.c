@@ -19,7 +19,6 @@
 #include "prof/file/prof_write.h"
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_switch.h"
-#include "util/assert.h"
 #include "util/bits.h"
 #include "util/fmt.h"
 

@@ -9,8 +9,7 @@
  * by prof_dump.c at exit; the clock by prof.c, prof_dump.c and prof_recent.c, which also prints by
  * functions of the log.
  */
-#ifndef PROF_LOG_H
-#define PROF_LOG_H
+#pragma once
 
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
@@ -65,5 +64,3 @@ uint64_t prof_log_clock(void);
 void prof_log_abandon(void);
 /* In a forked child: drops a running log unless goes_on; ends one that another thread wrote. */
 void prof_log_postfork_child(bool goes_on);
-
-#endif /* PROF_LOG_H */

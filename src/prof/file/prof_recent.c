@@ -20,7 +20,6 @@
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_switch.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 #include "util/ql.h"
 

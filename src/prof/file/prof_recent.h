@@ -9,8 +9,7 @@
  * taken under prof_dump (a dump hook prints), so a dump in its callback waits for prof_dump for a
  * limited time. Called by prof.c, prof_start.c, prof_dump.c and ctl_experimental.c.
  */
-#ifndef PROF_RECENT_H
-#define PROF_RECENT_H
+#pragma once
 
 #include "meta/edata.h"
 #include "os/mutex.h"
@@ -58,5 +57,3 @@ void prof_recent_visit_mutexes(mutex_visit_t *visit, mutex_prof_data_t *alloc,
     mutex_prof_data_t *dump);
 /* In a forked child: ends a dump of another thread and makes its lock new; the list stays. */
 void prof_recent_postfork_child(void);
-
-#endif /* PROF_RECENT_H */

@@ -29,7 +29,6 @@
 #include "os/sys_call.h"
 #include "os/thread.h"
 #include "prof/sites/prof_opt.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/fmt.h"
 

@@ -16,8 +16,7 @@
  * prof_write.c, prof_box.c, prof_keep.c and prof_dir.c for files and names, by conf_table.c and
  * most modules of the profiler for the prefix and facts about the process (prof_sys.c lists them).
  */
-#ifndef PROF_SYS_H
-#define PROF_SYS_H
+#pragma once
 
 #include "os/mutex.h"
 #include "os/sys.h"
@@ -248,5 +247,3 @@ prof_sys_end(void) {
 }
 /* Whether another thread has called prof_sys_end(). */
 bool prof_sys_is_ending(void);
-
-#endif /* PROF_SYS_H */

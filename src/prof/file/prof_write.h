@@ -6,11 +6,9 @@
  * inside the gate (os/gate.h: fork waits until no thread is inside) or in a forked child, as they
  * allocate or free; the others may be called in any state.
  */
-#ifndef PROF_WRITE_H
-#define PROF_WRITE_H
+#pragma once
 
 #include "prof/file/prof_sys.h"
-#include "util/assert.h"
 
 /* Size of the buffer in bytes. */
 #define PROF_WRITER_BYTES ((size_t)65536)
@@ -118,5 +116,3 @@ static inline uint64_t
 prof_writer_total(const prof_writer_t *w) {
 	return w->flushed + w->len;
 }
-
-#endif /* PROF_WRITE_H */

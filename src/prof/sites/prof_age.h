@@ -3,8 +3,7 @@
  * they pin (prof_frag.h), from the records of samples (meta/recs.h). Reads these ages, and those
  * that freed samples reached. Called by prof_dump.c, with the pass open; takes no lock.
  */
-#ifndef PROF_AGE_H
-#define PROF_AGE_H
+#pragma once
 
 #include "prof/sites/prof_ages.h"
 #include "prof/sites/prof_frag.h"
@@ -31,5 +30,3 @@ bool prof_age_read(const prof_item_t *item, uint64_t columns[PROF_AGES]);
  * have them. Needs the pass.
  */
 bool prof_life_read(const prof_site_t *site, uint64_t columns[PROF_AGES]);
-
-#endif /* PROF_AGE_H */

@@ -5,8 +5,7 @@
  * (pprof_ages.c and pprof_encode.c of bin/agent/), so it needs nothing but the C library. Pure
  * functions, no locks.
  */
-#ifndef PROF_AGES_H
-#define PROF_AGES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -58,5 +57,3 @@ prof_ages_split(uint64_t columns[PROF_AGES], uint64_t est, uint64_t total) {
 		done += columns[i];
 	}
 }
-
-#endif /* PROF_AGES_H */

@@ -26,7 +26,6 @@
 #include "unwind/frame_scan.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 
 /* Frames of the allocator that may be read in addition to opt_prof_bt_max frames of the user. */
 #define OWN_FRAMES_MAX 31

@@ -11,11 +11,9 @@
  * Called by prof.c for samples, frees, heartbeats and fork, by prof_session.c and prof_listen.c to
  * prepare, and by prof_dump.c and prof_course.c for prof_backtrace_ncut().
  */
-#ifndef PROF_BACKTRACE_H
-#define PROF_BACKTRACE_H
+#pragma once
 
 #include "prof/sites/prof_types.h"
-#include "util/assert.h"
 
 /*
  * Reads a backtrace into td->frames, which is allocated at first use, and returns td->bt, valid
@@ -75,5 +73,3 @@ uint64_t prof_backtrace_ncut(void);
  * that is reported, and "auto" may change the method. Nothing before the unwinder was selected.
  */
 void prof_backtrace_upkeep(void);
-
-#endif /* PROF_BACKTRACE_H */

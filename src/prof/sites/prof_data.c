@@ -25,7 +25,6 @@
 #include "prof/sites/prof_sample.h"
 #include "prof/sites/prof_table.h"
 #include "unwind/module_history.h"
-#include "util/assert.h"
 #include "util/hash.h"
 
 /*

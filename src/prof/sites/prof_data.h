@@ -25,8 +25,7 @@
  * inside the gate (os/gate.h: fork waits until no thread is inside). `pass` is the lock of
  * prof_data_pass_begin().
  */
-#ifndef PROF_DATA_H
-#define PROF_DATA_H
+#pragma once
 
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
@@ -156,5 +155,3 @@ void prof_data_visit_mutexes(mutex_visit_t *visit, mutex_prof_data_t *sites,
  * which may be NULL.
  */
 void prof_data_postfork_child(const prof_tdata_t *self);
-
-#endif /* PROF_DATA_H */

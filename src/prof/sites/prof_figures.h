@@ -4,8 +4,7 @@
  * inside the gate (os/gate.h: fork waits until no thread is inside), by prof_course.c,
  * prof_trigger.c and prof_request.c; counters may be a moment old.
  */
-#ifndef PROF_FIGURES_H
-#define PROF_FIGURES_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -34,5 +33,3 @@ uint64_t prof_figures_live(void);
 /* As the fields of prof_figures_t. */
 uint64_t prof_figures_active(void);
 uint64_t prof_figures_resident(void);
-
-#endif /* PROF_FIGURES_H */

@@ -22,8 +22,7 @@
  * c^2 (1 - 1 / w) over the samples has the expected value of its variance, if samples are few among
  * the objects of their slabs.
  */
-#ifndef PROF_FRAG_H
-#define PROF_FRAG_H
+#pragma once
 
 #include "arena/bin_info.h"
 #include "prof/sites/prof_snap.h"
@@ -92,5 +91,3 @@ void prof_frag_take(prof_frag_t *frag, prof_item_t *item, uint64_t slab, uint64_
 bool prof_frag_has_charges(const prof_frag_t *frag);
 /* After the last sample: the bytes that a site pins; *error: their standard error, in bytes. */
 uint64_t prof_frag_pinned(const prof_frag_t *frag, const prof_item_t *item, uint64_t *error);
-
-#endif /* PROF_FRAG_H */

@@ -12,7 +12,6 @@
 
 #include "os/gate.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 
 /*
  * The function that the program reads as the backtrace hook if it has set none; the program may

@@ -6,8 +6,7 @@
  * under the lock of dumps (prof_dump.c). Called by prof.c, prof_backtrace.c and prof_dump.c;
  * ctl_experimental.c sets the hooks.
  */
-#ifndef PROF_HOOK_H
-#define PROF_HOOK_H
+#pragma once
 
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -67,5 +66,3 @@ void prof_hook_backtrace(void **vec, unsigned *len, unsigned max);
  * the gate, with `inside` raised, by prof_dump.c, which holds its lock.
  */
 void prof_hook_dump(const char *filename);
-
-#endif /* PROF_HOOK_H */

@@ -21,7 +21,6 @@
 #include "meta/freepool.h"
 #include "meta/region.h"
 #include "os/pages.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 #include "util/hash.h"
 
@@ -60,9 +59,8 @@ labels_get(void) {
 /* Maps the table; of several threads that do so at once all get the first one. NULL: no memory. */
 static NOINLINE labels_t *
 labels_make(void) {
-	bool commit = true;
 	size_t bytes = PAGE_CEILING(sizeof(labels_t));
-	labels_t *made = pages_map(NULL, bytes, PAGE, &commit), *other = NULL;
+	labels_t *made = pages_map(NULL, bytes, PAGE, NULL), *other = NULL;
 	if (made == NULL) {
 		return NULL;
 	}

@@ -7,8 +7,7 @@
  * of their own, to which they add by atomic operations. Called by ctl_thread.c and ctl_prof.c, by
  * prof.c for samples, and by prof_label_sums.c and prof_dump_label.c for profiles.
  */
-#ifndef PROF_LABEL_H
-#define PROF_LABEL_H
+#pragma once
 
 #include "meta/edata.h"
 
@@ -56,5 +55,3 @@ void prof_label_show(uint32_t id);
  * the same text at once, both get one number, and the other one is not used again.
  */
 unsigned prof_label_count(void);
-
-#endif /* PROF_LABEL_H */

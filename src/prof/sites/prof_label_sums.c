@@ -10,7 +10,6 @@
 #include "prof/sites/prof_label_sums.h"
 
 #include "prof/sites/prof_label.h"
-#include "util/assert.h"
 
 cassert(PROF_LABEL_WORDS * 64 == PROF_LABELS_MAX + 1);
 

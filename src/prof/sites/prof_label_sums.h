@@ -3,8 +3,7 @@
  * records. prof_dump_label.c makes the sums and reads them when the profile is written. No locks:
  * the snapshot belongs to the thread that dumps.
  */
-#ifndef PROF_LABEL_SUMS_H
-#define PROF_LABEL_SUMS_H
+#pragma once
 
 #include "prof/sites/prof_snap.h"
 
@@ -24,5 +23,3 @@ static inline bool
 prof_label_is_in(const prof_snap_t *snap, uint32_t label) {
 	return snap->labels != NULL && (snap->labels[label / 64] >> label % 64 & 1) != 0;
 }
-
-#endif /* PROF_LABEL_SUMS_H */

@@ -12,7 +12,6 @@
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "prof/sites/prof_data.h"
-#include "util/assert.h"
 
 /* When the last mark was set, in ns since 1970 (UTC). */
 static atomic_u64_t marked_ns;

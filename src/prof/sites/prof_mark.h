@@ -7,8 +7,7 @@
  * forked child has it as it has the samples, unless it was just being set. Called by prof_auto.c to
  * set it, and by prof_dump.c for the time.
  */
-#ifndef PROF_MARK_H
-#define PROF_MARK_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -23,5 +22,3 @@
 void prof_mark_set(void);
 /* When the mark was set, in ns since 1970 (UTC); 0: there is none. Takes no lock. */
 uint64_t prof_mark_time_ns(void);
-
-#endif /* PROF_MARK_H */

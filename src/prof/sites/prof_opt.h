@@ -6,8 +6,7 @@
  * opt_prof_unwind, one word: prof_backtrace.c stores the method in use when it selects one, at the
  * start of the profiler and once more if the self-test of backtraces changes the method.
  */
-#ifndef PROF_OPT_H
-#define PROF_OPT_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -90,5 +89,3 @@ extern bool prof_mailbox_is_open;
  * fails, or the exit handler cannot be registered (atexit()), the process then aborts.
  */
 extern bool prof_abort;
-
-#endif /* PROF_OPT_H */

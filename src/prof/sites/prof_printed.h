@@ -4,8 +4,7 @@
  * sums. The tools of bin/client/ print the same profile from the tables of another process by these
  * functions, so this header includes only headers without state of the library.
  */
-#ifndef PROF_PRINTED_H
-#define PROF_PRINTED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -99,5 +98,3 @@ prof_printed(const prof_counts_t *c, uint64_t header_rate, bool is_raw, uint64_t
 	*objs = prof_round_clamped(count * seen, prof_round_threshold(c));
 	*bytes = prof_round_clamped((double)c->est * seen, 0.5);
 }
-
-#endif /* PROF_PRINTED_H */

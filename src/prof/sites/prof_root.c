@@ -21,7 +21,6 @@
 #include "prof/sites/prof_types.h"
 #include "unwind/module_history.h"
 #include "unwind/unwind.h"
-#include "util/assert.h"
 #include "util/fmt.h"
 
 cassert(IMAGE_USIZE_BITS == SAMPLE_USIZE_BITS);

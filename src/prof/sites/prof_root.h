@@ -5,8 +5,7 @@
  * and prof_course.c for the unwinder's name, and by prof_sample.c, prof_switch.c, prof_session.c,
  * prof_course.c, prof_dump.c, prof_box.c, prof_control.c and prof_request.c for the root itself.
  */
-#ifndef PROF_ROOT_H
-#define PROF_ROOT_H
+#pragma once
 
 #include "meta/image.h"
 #include "util/compiler.h"
@@ -27,5 +26,3 @@ void prof_root_postfork_child(void);
  * walks itself.
  */
 void prof_root_unwinder_set(const char *name);
-
-#endif /* PROF_ROOT_H */

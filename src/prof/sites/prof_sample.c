@@ -16,7 +16,6 @@
 #include "prof/sites/prof_root.h"
 #include "thread/recall.h"
 #include "thread/thread_event.h"
-#include "util/assert.h"
 #include "util/prng.h"
 
 /*

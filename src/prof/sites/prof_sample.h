@@ -11,8 +11,7 @@
  * weights take none. Set by prof_switch.c, prof_start.c, prof_session.c and prof_budget.c; prof.c
  * asks for weights, prof_dump.c, prof_recent.c, prof_request.c and others for the rate.
  */
-#ifndef PROF_SAMPLE_H
-#define PROF_SAMPLE_H
+#pragma once
 
 #include "prof/sites/prof_types.h"
 
@@ -50,5 +49,3 @@ void prof_sample_scale(int doublings);
  * times PROF_WEIGHT_ONE; from 1 to 2^40 objects. Takes no lock.
  */
 uint64_t prof_weight(size_t usize, uint64_t rate);
-
-#endif /* PROF_SAMPLE_H */

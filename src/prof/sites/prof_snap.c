@@ -13,7 +13,6 @@
 #include "os/gate.h"
 #include "os/pages.h"
 #include "prof/sites/prof_data.h"
-#include "util/assert.h"
 
 #define CHUNK_BYTES ((size_t)2 << 20)
 /*
@@ -67,8 +66,7 @@ chunk_has_room(const prof_chunk_t *c, size_t bytes) {
  */
 static prof_chunk_t *
 chunk_new(prof_chunks_t *chunks) {
-	bool commit = true;
-	prof_chunk_t *c = pages_map(NULL, CHUNK_BYTES, CHUNK_BYTES, &commit);
+	prof_chunk_t *c = pages_map(NULL, CHUNK_BYTES, CHUNK_BYTES, NULL);
 	if (c == NULL) {
 		return NULL;
 	}
@@ -384,9 +382,8 @@ threads_list(prof_snap_t *snap) {
 	if (n == 0) {
 		return 0;
 	}
-	bool commit = true;
 	snap->threads_bytes = PAGE_CEILING(n * sizeof(*snap->threads));
-	snap->threads = pages_map(NULL, snap->threads_bytes, PAGE, &commit);
+	snap->threads = pages_map(NULL, snap->threads_bytes, PAGE, NULL);
 	if (snap->threads == NULL) {
 		return ENOMEM;
 	}

@@ -8,8 +8,7 @@
  * removed) is held until the snapshot is dropped. Made and read by prof_dump.c, one at a time, and
  * read by prof_dump_label.c; prof_age.c, prof_frag.c and prof_label_sums.c add to its items.
  */
-#ifndef PROF_SNAP_H
-#define PROF_SNAP_H
+#pragma once
 
 #include "prof/sites/prof_types.h"
 
@@ -145,5 +144,3 @@ prof_item_accum(const prof_snap_t *snap, const prof_item_t *item) {
 	static const prof_counts_t none;
 	return snap->is_accum ? item->accum : &none;
 }
-
-#endif /* PROF_SNAP_H */

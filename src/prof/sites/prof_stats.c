@@ -10,7 +10,6 @@
 #include "meta/sc.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_switch.h"
-#include "util/assert.h"
 #include "util/atomic.h"
 
 typedef struct {

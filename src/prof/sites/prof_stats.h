@@ -4,8 +4,7 @@
  * estimates, and are counted with prof_stats:true only. No locks. Called by prof.c for samples, by
  * ctl_prof.c and stats.c to read.
  */
-#ifndef PROF_STATS_H
-#define PROF_STATS_H
+#pragma once
 
 #include "util/compiler.h"
 
@@ -27,5 +26,3 @@ int prof_stats_read(bool is_accum, unsigned szind, prof_stats_t *out);
  */
 void prof_stats_inc(unsigned szind, size_t req);
 void prof_stats_dec(unsigned szind, size_t req);
-
-#endif /* PROF_STATS_H */

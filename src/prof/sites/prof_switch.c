@@ -18,7 +18,6 @@
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_root.h"
 #include "prof/sites/prof_sample.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 atomic_b_t prof_switch_active;

@@ -11,8 +11,7 @@
  * readers take no lock. Set by ctl_prof.c, prof_session.c, prof_start.c and prof_listen.c; read by
  * most of the profiler, ctl and stats.c.
  */
-#ifndef PROF_SWITCH_H
-#define PROF_SWITCH_H
+#pragma once
 
 #include "util/atomic.h"
 
@@ -89,5 +88,3 @@ prof_switch_samples(void) {
  * prof_control_wire() sets it before the profiler can be booted.
  */
 extern void (*prof_switch_changed_hook)(void);
-
-#endif /* PROF_SWITCH_H */

@@ -12,7 +12,6 @@
 
 #include "meta/region.h"
 #include "os/gate.h"
-#include "util/assert.h"
 #include "util/bits.h"
 
 cassert(PROF_TABLE_SHARDS == 1 << 8); /* the upper 8 bits of a hash choose the shard */

@@ -9,8 +9,7 @@
  * under the shard's lock. Replaced bucket arrays go to the retire function, as readers may still be
  * in them; not those that are part of a shard. Arrays never shrink.
  */
-#ifndef PROF_TABLE_H
-#define PROF_TABLE_H
+#pragma once
 
 #include "os/mutex.h"
 #include "prof/sites/prof_types.h"
@@ -68,5 +67,3 @@ void prof_table_insert_locked(prof_table_t *t, prof_node_t *node);
 void prof_table_remove_locked(prof_table_t *t, prof_node_t *node);
 /* Visits the locks of all shards. */
 void prof_table_visit_mutexes(prof_table_t *t, mutex_visit_t *visit, mutex_prof_data_t *of);
-
-#endif /* PROF_TABLE_H */

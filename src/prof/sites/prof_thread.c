@@ -14,7 +14,6 @@
 #include "prof/sites/prof_data.h"
 #include "prof/sites/prof_opt.h"
 #include "prof/sites/prof_switch.h"
-#include "util/assert.h"
 
 cassert(OS_THREAD_NAME_SIZE <= PROF_THREAD_NAME_MAX);
 

@@ -6,8 +6,7 @@
  * tsd. No locks of its own; to make and end a record takes locks of metadata (meta/region.h,
  * meta/freepool.h), and only tries `pass` (prof_data.h).
  */
-#ifndef PROF_THREAD_H
-#define PROF_THREAD_H
+#pragma once
 
 #include "prof/sites/prof_types.h"
 #include "thread/tsd.h"
@@ -52,5 +51,3 @@ void prof_thread_name_from_system(prof_tdata_t *td);
  * thread; "" without memory or a tsd, and until the profiler is booted.
  */
 const char *prof_thread_text(unsigned which, void (*read)(char *, size_t));
-
-#endif /* PROF_THREAD_H */

@@ -16,8 +16,7 @@
  * prof_data_pass_begin(). All of them lie in the region, and other programs read them there:
  * meta/image.h lists the fields that those use.
  */
-#ifndef PROF_TYPES_H
-#define PROF_TYPES_H
+#pragma once
 
 #include "meta/image.h"
 #include "prof/sites/prof_ages.h"
@@ -183,5 +182,3 @@ prof_tdata_next(const prof_tdata_t *td) {
 	prof_link_t *link = td->link.next;
 	return link == NULL ? NULL : container_of(link, prof_tdata_t, link);
 }
-
-#endif /* PROF_TYPES_H */

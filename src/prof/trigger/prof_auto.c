@@ -17,7 +17,6 @@
 #include "prof/sites/prof_mark.h"
 #include "prof/sites/prof_switch.h"
 #include "prof/trigger/prof_trigger.h"
-#include "util/assert.h"
 
 atomic_b_t prof_gdump_is_due;
 

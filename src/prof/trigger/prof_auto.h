@@ -5,8 +5,7 @@
  * (prof_dump.c). Called by prof.c, prof_signal.c, ctl_prof.c, prof_request.c and, for a due gdump,
  * imalloc.c; by pac (extent/pac.h) through a hook.
  */
-#ifndef PROF_AUTO_H
-#define PROF_AUTO_H
+#pragma once
 
 #include "prof/file/prof_sys.h"
 #include "util/atomic.h"
@@ -63,5 +62,3 @@ void prof_final_dump(int signal, bool in_handler, bool *found_leak);
 
 /* Forgets that a dump of gdump was due in the parent. */
 void prof_auto_postfork_child(void);
-
-#endif /* PROF_AUTO_H */

@@ -14,7 +14,6 @@
 
 #include "os/nstime.h"
 #include "prof/sites/prof_sample.h"
-#include "util/assert.h"
 
 /* One of so many samples is measured: two looks at the clock cost a good part of a sample. */
 #define MEASURE_EVERY 8u

@@ -15,8 +15,7 @@
  * of prof_sample.c. Called by prof.c at boot, samples and heartbeats, by ctl_prof.c, prof_session.c
  * and prof_request.c for the value.
  */
-#ifndef PROF_BUDGET_H
-#define PROF_BUDGET_H
+#pragma once
 
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -77,5 +76,3 @@ void prof_budget_charge(uint64_t ns);
  * the work of all threads together.
  */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
-
-#endif /* PROF_BUDGET_H */

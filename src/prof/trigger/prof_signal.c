@@ -20,7 +20,6 @@
 #include "os/sys_call.h"
 #include "os/thread.h"
 #include "prof/trigger/prof_auto.h"
-#include "util/assert.h"
 
 /* Time in ns that a program has for setting its own action before our handler of SIGINT is set. */
 #define SETTLE_NS (NSTIME_PER_SEC / 4)

@@ -23,8 +23,7 @@
  *
  * Locks: none of its own. Called by prof_control.c, and by prof.c around the profile of exit.
  */
-#ifndef PROF_SIGNAL_H
-#define PROF_SIGNAL_H
+#pragma once
 
 #include "util/atomic.h"
 #include "util/compiler.h"
@@ -58,5 +57,3 @@ void prof_signal_postfork_child(void);
  * prof_control_wire() sets it.
  */
 extern bool (*prof_signal_wake_hook)(void);
-
-#endif /* PROF_SIGNAL_H */

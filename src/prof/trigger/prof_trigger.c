@@ -28,7 +28,6 @@
 #include "thread/recall.h"
 #include "thread/tcache.h"
 #include "thread/thread_event.h"
-#include "util/assert.h"
 
 /* Minimum time in ns between two reads of a metric other than `allocated`. */
 #define METRIC_GAP_NS (NSTIME_PER_SEC / 10)

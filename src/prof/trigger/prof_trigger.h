@@ -21,8 +21,7 @@
  * requests, by prof_control.c for the timer, highwater and what is pending, by ctl_prof.c,
  * prof_session.c and prof_request.c for the settings, by prof_auto.c for its kinds.
  */
-#ifndef PROF_TRIGGER_H
-#define PROF_TRIGGER_H
+#pragma once
 
 #include "prof/file/prof_sys.h"
 #include "util/atomic.h"
@@ -152,5 +151,3 @@ typedef struct {
 /* The hooks of the library, and the pointer to the hooks in use. */
 extern const prof_trigger_hooks_t prof_trigger_hooks_real;
 extern const prof_trigger_hooks_t *prof_trigger_hooks;
-
-#endif /* PROF_TRIGGER_H */

@@ -1,7 +1,7 @@
-/* util/assert.h: what a failed assertion writes and how it ends; a release build has none of it. */
+/* util/compiler.h: what a failed assertion writes and how it ends; a release build has none. */
 #include "test.h"
 
-#include "util/assert.h"
+#include "util/compiler.h"
 
 static void
 child_fail(void *arg UNUSED) {
