@@ -259,7 +259,7 @@ test_renewed(void) {
 	arena_t *a = arenas_get(ind);
 	is_int(arenas_create(&fresh, NULL), 0, "and one that stays as it is");
 	arena_malloc(a, 64 * PAGE, 0, false, 1);
-	arena_malloc(a, bin_infos[3].reg_size, 3, false, 1);
+	arena_malloc(a, bin_infos[3].reg_size, 0, false, 1);
 	arenas_oversize_threshold_set(a, ZU(1) << 20);
 	arena_decay_ms_set(a, true, 77);
 	arena_decay_ms_set(a, false, 78);
