@@ -104,7 +104,7 @@ idle_arena(unsigned ind) {
 	return a;
 }
 
-/* What thread 0 does first in each round: it counts, and is woken meanwhile if that is asked for. */
+/* What thread 0 does first in each round: it counts, and is woken meanwhile if that is asked. */
 static atomic_u32_t n_rounds;
 static atomic_b_t is_wake_due;
 
@@ -155,7 +155,7 @@ test_wakes(void) {
 	for (unsigned i = 0; atomic_load_u32(&n_rounds, MO_SEQ_CST) < before + 2 && i < 20000; i++) {
 		usleep(1000);
 	}
-	ok(atomic_load_u32(&n_rounds, MO_SEQ_CST) >= before + 2, "woken in a round: another one follows");
+	ok(atomic_load_u32(&n_rounds, MO_SEQ_CST) >= before + 2, "woken in a round: another follows");
 	background_thread_hook = hook;
 }
 

@@ -173,8 +173,8 @@ test_facts(void) {
 	ssize_t dirty = 123, muzzy = 45;
 	unsigned bad = 0, n = 0, nbins = 0;
 	char prefix[64];
-	is_int(mallctl("arenas.dirty_decay_ms", NULL, NULL, &dirty, sizeof(dirty)), 0, "one decay time");
-	is_int(mallctl("arenas.muzzy_decay_ms", NULL, NULL, &muzzy, sizeof(muzzy)), 0, "another");
+	is_int(ctl_write("arenas.dirty_decay_ms", dirty), 0, "one decay time");
+	is_int(ctl_write("arenas.muzzy_decay_ms", muzzy), 0, "another");
 	print("J");
 	const char *from = strstr(text, "\"arenas\":{");
 	if (from == NULL) {
