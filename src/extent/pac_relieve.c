@@ -78,9 +78,9 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * pac_hpa_purge() of empty slabs, after the hot extents have gone to their slabs. Unused pages of
- * the other slabs stay: they free no address space. Returns the bytes that were unmapped; 0 with
- * the option retain, as pac_relieve() finds them retained.
+ * Returns empty slabs, in the pass in which the hot extents go to their slabs. Unused pages of the
+ * other slabs stay: they free no address space. Returns the bytes that were unmapped; 0 with the
+ * option retain, as pac_relieve() finds them retained.
  */
 static size_t
 pac_relieve_slabs(pac_t *pac, bool may_wait) {
@@ -88,8 +88,9 @@ pac_relieve_slabs(pac_t *pac, bool may_wait) {
 	size_t bytes = 0;
 	if (unlikely(pac->hpa != NULL) && pac_pass_lock(d, may_wait) == 0) {
 		pac_flush_hot_locked(pac, d);
-		pac_pass_unlock(d);
-		bytes = pac_hpa_purge(pac, false, may_wait);
+		mutex_unlock(&d->decay.mtx);
+		bytes = hpa_purge(pac->hpa, false);
+		pac_pass_end(d);
 	}
 	return opt_retain ? 0 : bytes;
 }

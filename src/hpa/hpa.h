@@ -17,9 +17,10 @@
  * taken first. Neither is held during the calls that purge a slab which is out, or make it huge,
  * and mtx not while memory is fetched. The caller ensures that one thread at a time ticks or
  * purges. test/models/hpa.pml is a model of this. Called by pac_hpa.c, inside the gate (os/gate.h:
- * fork waits meanwhile); hpa_dalloc() also by pac_types.h, hpa_stats_read() by arena/inspect.c,
- * hpa_alloc_stats_add() by ctl_snapshot.c, hpa_stats_zero() by pac_life.c, hpa_sys() by
- * jemalloc_init.c. pac_life.c takes grow_mtx too, to set hooks, and statistics take both.
+ * fork waits meanwhile); hpa_purge() also by pac_life.c and pac_relieve.c, hpa_dalloc() by
+ * pac_types.h, hpa_stats_read() by arena/inspect.c, hpa_alloc_stats_add() by ctl_snapshot.c,
+ * hpa_stats_zero() by pac_life.c, hpa_sys() by jemalloc_init.c. pac_life.c takes grow_mtx too, to
+ * set hooks, and statistics take both.
  */
 #pragma once
 

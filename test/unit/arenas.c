@@ -7,6 +7,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "extent/pac_hpa.h"
 #include "os/gate.h"
 #include "os/nstime.h"
 #include "os/thread.h"
@@ -220,6 +221,80 @@ test_bound_ends(void) {
 	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends too");
 }
 
+/* What an arena knows of its life so far: for each of these, its number. */
+static unsigned
+life_of(arena_t *a, uint64_t *out) {
+	const bin_t *bin = arena_bin(a, 3, 0);
+	const uint64_t numbers[] = {
+		atomic_load_u64(&a->left, MO_RELAXED), a->is_ending,
+		atomic_load_u64(&a->holes.due, MO_RELAXED),
+		atomic_load_u32(&a->holes.nrefused, MO_RELAXED),
+		atomic_load_b(&a->holes.is_wanted, MO_RELAXED),
+		atomic_load_b(&a->holes.is_busy, MO_RELAXED), a->holes.is_under_way,
+		atomic_load_u64(&a->guard_small, MO_RELAXED),
+		atomic_load_u64(&a->guard_large, MO_RELAXED),
+		atomic_load_zu(&a->oversize_threshold, MO_RELAXED),
+		atomic_load_zu(&a->stashed, MO_RELAXED), atomic_load_zu(&a->large_allocated, MO_RELAXED),
+		atomic_load_u64(&a->large[0].nmalloc, MO_RELAXED),
+		atomic_load_u64(&a->large_all.nfills, MO_RELAXED), bin->stats.nmalloc, bin->stats.nslabs,
+		atomic_load_b(&a->pac.is_served, MO_RELAXED), atomic_load_zu(&a->pac.bound, MO_RELAXED),
+		atomic_load_zu(&a->pac.npeak, MO_RELAXED), atomic_load_zu(&a->pac.trade_left, MO_RELAXED),
+		atomic_load_zu(&a->pac.wake_above, MO_RELAXED), atomic_load_zu(&a->pac.mapped, MO_RELAXED),
+		atomic_load_zu(&a->pac.nactive, MO_RELAXED), pac_nidle(&a->pac),
+		atomic_load_u64(&a->pac.decay_dirty.npurge, MO_RELAXED),
+		atomic_load_u64(&a->pac.decay_dirty.nmadvise, MO_RELAXED),
+		atomic_load_u64(&a->pac.decay_dirty.purged, MO_RELAXED),
+		(uint64_t)arena_decay_ms_get(a, true), (uint64_t)arena_decay_ms_get(a, false),
+	};
+	memcpy(out, numbers, sizeof(numbers));
+	return ARRAY_LEN(numbers);
+}
+
+/* An arena that is used anew is as a new one, whatever happened to the one before it. */
+static void
+test_renewed(void) {
+	unsigned fresh, ind, again, bad = 0;
+	uint64_t want[40], had[40], now[40];
+	is_int(arenas_create(&ind, NULL), 0, "an arena");
+	arena_t *a = arenas_get(ind);
+	is_int(arenas_create(&fresh, NULL), 0, "and one that stays as it is");
+	arena_malloc(a, 64 * PAGE, 0, false, 1);
+	arena_malloc(a, bin_infos[3].reg_size, 0, false, 1);
+	arenas_oversize_threshold_set(a, ZU(1) << 20);
+	arena_decay_ms_set(a, true, 77);
+	arena_decay_ms_set(a, false, 78);
+	atomic_store_u64(&a->left, 5, MO_RELAXED);
+	atomic_store_u64(&a->holes.due, 6, MO_RELAXED);
+	atomic_store_u32(&a->holes.nrefused, 7, MO_RELAXED);
+	atomic_store_b(&a->holes.is_wanted, true, MO_RELAXED);
+	atomic_store_b(&a->holes.is_busy, true, MO_RELAXED);
+	a->holes.is_under_way = true;
+	atomic_store_u64(&a->guard_small, 8, MO_RELAXED);
+	atomic_store_u64(&a->guard_large, 9, MO_RELAXED);
+	atomic_store_u64(&a->large[0].nmalloc, 10, MO_RELAXED);
+	atomic_store_u64(&a->large_all.nfills, 11, MO_RELAXED);
+	atomic_store_b(&a->pac.is_served, true, MO_RELAXED);
+	atomic_store_zu(&a->pac.trade_left, 12, MO_RELAXED);
+	atomic_store_zu(&a->pac.wake_above, 13, MO_RELAXED);
+	unsigned n = life_of(arenas_get(fresh), want);
+	life_of(a, had);
+	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends");
+	is_int(arenas_create(&again, NULL), 0, "the next one");
+	ok(again == ind && arenas_get(ind) == a, "is in its place");
+	life_of(a, now);
+	unsigned ndiffer = 0;
+	for (unsigned i = 0; i < n; i++) {
+		ndiffer += had[i] != want[i];
+		if (now[i] != want[i]) {
+			diag("number %u: %llu", i, (unsigned long long)now[i]);
+			bad++;
+		}
+	}
+	is_uint(bad, 0, "all is as in one that was never used");
+	ok(ndiffer >= n - 6, "%u of %u were not", ndiffer, n);
+	is_int(arenas_destroy(ind, NULL, on_gone), 0, "it ends too");
+}
+
 static void
 write_ms(unsigned ind, ssize_t dirty_ms, ssize_t muzzy_ms) {
 	char name[64];
@@ -316,6 +391,7 @@ body(void) {
 	test_defaults();
 	test_bounds();
 	test_bound_ends();
+	test_renewed();
 	test_hidden_ms();
 	test_mutexes_reset();
 	gate_exit(tls_get());

@@ -8,8 +8,10 @@
 
 #include "arena/arenas.h"
 #include "arena/background_thread.h"
+#include "extent/pac_serve.h"
 #include "os/gate.h"
 #include "os/malloc_io.h"
+#include "os/nstime.h"
 #include "os/sys.h"
 
 static struct os_hooks_s hooks;
@@ -88,6 +90,75 @@ test_failing_start(void) {
 	is_int(ncreates, (int)count, "on: all");
 }
 
+/* For ever: nothing becomes due in these arenas, and their threads sleep until they are woken. */
+static arena_t *
+idle_arena(unsigned ind) {
+	struct tls_s *t = tls_get();
+	gate_enter(t);
+	arena_t *a = arenas_get_or_init(ind);
+	if (a != NULL) {
+		pac_decay_ms_set(&a->pac, &a->pac.decay_dirty, -1, nstime_monotonic_ns());
+		pac_decay_ms_set(&a->pac, &a->pac.decay_muzzy, -1, nstime_monotonic_ns());
+	}
+	gate_exit(t);
+	return a;
+}
+
+/* What thread 0 does first in each round: it counts, and is woken meanwhile if that is asked. */
+static atomic_u32_t n_rounds;
+static atomic_b_t is_wake_due;
+
+static uint64_t
+wake_in_round(uint64_t now UNUSED) {
+	if (atomic_exchange_b(&is_wake_due, false, MO_SEQ_CST)) {
+		pac_wake_hook(0);
+	}
+	atomic_fetch_add_u32(&n_rounds, 1, MO_SEQ_CST);
+	return UINT64_MAX;
+}
+
+static bool
+comes_true(const atomic_b_t *b) {
+	for (unsigned i = 0; !atomic_load_b(b, MO_SEQ_CST) && i < 20000; i++) {
+		usleep(1000);
+	}
+	return atomic_load_b(b, MO_SEQ_CST);
+}
+
+/* A wake reaches the thread of the arena, whatever that does at the moment. */
+static void
+test_wakes(void) {
+	unsigned n = (unsigned)count + 2;
+	uint64_t (*hook)(uint64_t) = background_thread_hook;
+	static arena_t *a[BACKGROUND_THREADS_LIMIT + 2];
+	is_int(background_thread_set(false), 0, "off");
+	for (unsigned i = 0; i < n; i++) {
+		a[i] = idle_arena(i);
+	}
+	if (n > arenas_narenas_auto() || a[n - 1] == NULL) {
+		skip(1, "too few arenas");
+		return;
+	}
+	background_thread_hook = wake_in_round;
+	is_int(background_thread_set(true), 0, "on");
+	for (unsigned i = 0; i < n; i++) {
+		ok(comes_true(&a[i]->pac.is_served), "arena %u is served", i);
+		usleep(10000); /* most likely they sleep by now: this decides nothing */
+		pac_unserve(&a[i]->pac);
+		pac_wake_hook(i);
+		ok(comes_true(&a[i]->pac.is_served), "and again when its thread is woken");
+	}
+	usleep(600000); /* so that nothing is left for which the thread would come by itself */
+	uint32_t before = atomic_load_u32(&n_rounds, MO_SEQ_CST);
+	atomic_store_b(&is_wake_due, true, MO_SEQ_CST);
+	pac_wake_hook(0);
+	for (unsigned i = 0; atomic_load_u32(&n_rounds, MO_SEQ_CST) < before + 2 && i < 20000; i++) {
+		usleep(1000);
+	}
+	ok(atomic_load_u32(&n_rounds, MO_SEQ_CST) >= before + 2, "woken in a round: another follows");
+	background_thread_hook = hook;
+}
+
 /* Threads of their arenas, and the arenas of a child. */
 static void
 test_served(void) {
@@ -134,5 +205,6 @@ main(void) {
 	test_failing_switch();
 	test_failing_start();
 	test_served();
+	test_wakes();
 	return done_testing();
 }

@@ -32,13 +32,27 @@ make(arena_t *a, void **out, unsigned n) {
 	}
 }
 
-/* Lets time pass until no call is due; how often one was. */
+/*
+ * Lets time pass until no call is due; how often one was. Each call tells when the next one is due,
+ * which is soon, also if another thread is in a pass; a call before that does nothing.
+ */
 static unsigned
 ticks_until_idle(void) {
-	unsigned n = 0;
+	unsigned n = 0, bad = 0;
 	for (uint64_t ns; n < 10000 && (ns = holes_tick(arena, now)) != UINT64_MAX; n++) {
+		bad += wrong_if(ns == 0 || ns > 10000 * MS / 3);
+		bad += wrong_if(holes_tick(arena, now + ns / 2) != ns - ns / 2);
 		now += ns;
+		if (n % 3 == 0) {
+			size_t npages = holes_npages(arena);
+			bad += wrong_if(pac_pass_enter(&arena->pac, false) != 0);
+			ns = holes_tick(arena, now);
+			pac_pass_leave(&arena->pac);
+			bad += wrong_if(ns != 10 * MS) || wrong_if(holes_npages(arena) != npages);
+			now += ns;
+		}
 	}
+	is_uint(bad, 0, "each call tells when the next is due");
 	return n;
 }
 

@@ -1060,9 +1060,13 @@ test_purge_oldest(void) {
 	is_uint(ndirty(), 0, "all go");
 }
 
-/* A thread in a pass over dirty pages, with the mutex or without, until it is told to end it. */
+/*
+ * A thread in a pass over dirty pages, with the mutex or without, until it is told to end it or has
+ * waited so long.
+ */
 static struct {
 	bool with_mutex;
+	uint64_t patience_ns;
 	sem_t is_begun, is_over;
 	bool has_waited; /* nobody told */
 } passing;
@@ -1078,7 +1082,9 @@ be_in_pass(void *arg) {
 	}
 	sem_post(&passing.is_begun);
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 100;
+	uint64_t ns = (uint64_t)until.tv_nsec + passing.patience_ns;
+	until.tv_sec += (time_t)(ns / NSTIME_PER_SEC);
+	until.tv_nsec = (long)(ns % NSTIME_PER_SEC);
 	passing.has_waited = sem_timedwait(&passing.is_over, &until) != 0;
 	if (passing.with_mutex) {
 		pac_pass_unlock(d);
@@ -1088,39 +1094,109 @@ be_in_pass(void *arg) {
 	return arg;
 }
 
-/* Work that is not asked for by a user does not wait for a thread that does the same. */
+/* Another thread begins a pass; end_other() tells it to end it, and waits for that. */
+static pthread_t
+begin_other(bool with_mutex, uint64_t patience_ns) {
+	pthread_t t;
+	passing.with_mutex = with_mutex;
+	passing.patience_ns = patience_ns;
+	sem_init(&passing.is_begun, 0, 0);
+	sem_init(&passing.is_over, 0, 0);
+	pthread_create(&t, NULL, be_in_pass, NULL);
+	sem_wait(&passing.is_begun);
+	return t;
+}
+
 static void
-test_passed_over(void) {
-	for (unsigned i = 0; i < 2; i++) {
-		pthread_t t;
-		bool was_busy = false;
-		start(1000, 0);
+end_other(pthread_t t) {
+	sem_post(&passing.is_over);
+	pthread_join(t, NULL);
+}
+
+/* Starts a cache that has unused pages: eight in separate places, or those of two huge slabs. */
+static void
+start_unused(bool is_huge) {
+	static edata_t *e[2 * HSLAB_SIZE / SLAB_PIECE];
+	start(1000, 0);
+	opt_hpa = is_huge;
+	opt_retain = !is_huge; /* bytes of slabs count as given back if they are unmapped */
+	if (!is_huge) {
 		make_dirty(8);
 		pac_hot_flush(pac);
 		clock_ns += 10 * NSTIME_PER_MSEC;
 		pac_tick(pac, clock_ns);
-		size_t dirty = ndirty();
-		is_uint(dirty, 8, "pages that will be due");
-		passing.with_mutex = i == 0;
-		sem_init(&passing.is_begun, 0, 0);
-		sem_init(&passing.is_over, 0, 0);
-		pthread_create(&t, NULL, be_in_pass, NULL);
-		sem_wait(&passing.is_begun);
-		clock_ns += 5000 * NSTIME_PER_MSEC;
-		is_uint(pac_serve(pac, clock_ns), NSTIME_PER_SEC / 10,
-		    "a background thread comes again soon");
-		pac_tick(pac, clock_ns);
-		is_uint(ndirty(), dirty, "a heartbeat purges nothing");
-		pac_purge_oldest(pac, 0);
-		is_uint(ndirty(), dirty, "nor does one with too many pages");
-		is_uint(pac_relieve(pac, PAGE, &was_busy), 0, "nothing goes back for another arena");
-		ok(was_busy, "which hears why");
-		sem_post(&passing.is_over);
-		pthread_join(t, NULL);
-		ok(!passing.has_waited, "none of them has waited, %s mutex", i == 0 ? "with a" : "without");
-		pac_tick(pac, clock_ns);
-		is_uint(ndirty(), 0, "then all is done");
+		return;
 	}
+	is_int(pac_hpa_init(pac, base_new()), 0, "huge slabs");
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		e[i] = pac_alloc(pac, SLAB_PIECE, PAGE, false);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(e); i++) {
+		pac_dalloc(pac, e[i]);
+	}
+	pac_hot_flush(pac);
+}
+
+/* Work that is not asked for by a user does not wait for a thread that does the same. */
+static void
+test_passed_over(bool is_huge, bool with_mutex) {
+	bool was_busy = false;
+	start_unused(is_huge);
+	size_t idle = pac_nidle(pac);
+	is_uint(idle, is_huge ? 2 * HSLAB_NPAGES : 8, "pages that will be due");
+	pthread_t t = begin_other(with_mutex, 100 * NSTIME_PER_SEC);
+	clock_ns += 5000 * NSTIME_PER_MSEC;
+	is_uint(pac_serve(pac, clock_ns), NSTIME_PER_SEC / 10, "a background thread comes again soon");
+	pac_tick(pac, clock_ns);
+	is_uint(pac_nidle(pac), idle, "a heartbeat purges nothing");
+	pac_purge_oldest(pac, 0);
+	is_uint(pac_nidle(pac), idle, "nor does one with too many pages");
+	is_uint(pac_relieve(pac, PAGE, &was_busy), 0, "nothing goes back for another arena");
+	ok(was_busy, "which hears why");
+	end_other(t);
+	ok(!passing.has_waited, "none of them has waited, %s mutex, %s slabs",
+	    with_mutex ? "with a" : "without", is_huge ? "with" : "without");
+	pac_tick(pac, clock_ns);
+	is_uint(pac_nidle(pac), 0, "then all is done");
+	opt_hpa = false;
+	opt_retain = true;
+}
+
+static void
+ask_relieve(void) {
+	pac_relieve(pac, 64 * MIB, NULL);
+}
+
+static void
+ask_purge(void) {
+	pac_purge(pac, clock_ns, true);
+}
+
+static void
+ask_at_once(void) {
+	pac_decay_ms_set(pac, &pac->decay_dirty, 0, clock_ns);
+}
+
+static void
+ask_bound(void) {
+	pac_bound(pac, PAGE);
+}
+
+/* Work that a user asks for waits until the other thread is done, and then does it all. */
+static void
+test_waited_for(bool is_huge, bool with_mutex) {
+	/* A bound lets slabs go, but not the last pages that are unused. */
+	static void (*const asks[])(void) = {ask_relieve, ask_purge, ask_at_once, ask_bound};
+	for (unsigned i = 0; i < ARRAY_LEN(asks) - !is_huge; i++) {
+		start_unused(is_huge);
+		pthread_t t = begin_other(with_mutex, 20 * NSTIME_PER_MSEC);
+		asks[i]();
+		is_uint(pac_nidle(pac), 0, "asked in way %u, %s mutex, %s slabs: all is done", i,
+		    with_mutex ? "with a" : "without", is_huge ? "with" : "without");
+		end_other(t);
+	}
+	opt_hpa = false;
+	opt_retain = true;
 }
 
 static void
@@ -1133,7 +1209,10 @@ body(void) {
 	os_hooks = &hooks;
 	nstime_now_hook = read_clock;
 	test_curve();
-	test_passed_over();
+	for (unsigned i = 0; i < 4; i++) {
+		test_passed_over(i >= 2, i % 2 == 0);
+		test_waited_for(i >= 2, i % 2 == 0);
+	}
 	test_serve();
 	test_serve_at_once();
 	test_serve_slabs();

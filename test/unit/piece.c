@@ -281,6 +281,45 @@ test_give_back(void) {
 	ok(!emap_is_huge(few), "and breaks it");
 }
 
+/* Frees the pages got[from] to got[to - 1]; the fetched ones mostly lie side by side. */
+static void
+free_run(size_t from, size_t to) {
+	for (size_t i = from; i < to; i++) {
+		if (got[i] != NULL) {
+			pac_dalloc(pac, got[i]);
+			got[i] = NULL;
+		}
+	}
+}
+
+/*
+ * Runs over parts of pieces and whole ones are freed at random, and become due in parts: each page
+ * that is mapped is in use, dirty or muzzy, so none is lost where an extent is cut.
+ */
+static void
+test_none_is_lost(ssize_t muzzy_ms) {
+	uint64_t seed = 31;
+	unsigned bad = 0;
+	start(1000);
+	pac_decay_ms_set(pac, &pac->decay_muzzy, muzzy_ms, now);
+	grow(48 * MIB);
+	for (unsigned i = 0; i < 300; i++) {
+		size_t from = draw_below(&seed, n_got);
+		free_run(from, min_zu(n_got, from + draw_below(&seed, 6 * MIB >> LG_PAGE)));
+		for (unsigned k = 0; k < n_got && i % 8 == 7; k++) {
+			got[k] = got[k] == NULL ? pac_alloc_dense(pac, PAGE) : got[k];
+		}
+		now += draw_below(&seed, 300 * MSEC);
+		pac_tick(pac, now);
+		size_t npages = pac_ndirty(pac) + ecache_npages(&pac->muzzy);
+		bad += wrong_if(atomic_load_zu(&pac->mapped, MO_RELAXED) != use() + (npages << LG_PAGE));
+	}
+	is_uint(bad, 0, "with %zd ms for muzzy pages, none is lost", muzzy_ms);
+	free_run(0, n_got);
+	pac_purge(pac, now, true);
+	is_uint(atomic_load_zu(&pac->mapped, MO_RELAXED), 0, "and all of them go");
+}
+
 /*
  * Scattered pages that become muzzy: they are in no piece any more, and all go after their decay
  * time, although some dirty ones stay because they would break pieces.
@@ -639,6 +678,8 @@ body(void) {
 	test_spare();
 	test_growth();
 	test_give_back();
+	test_none_is_lost(0);
+	test_none_is_lost(1000);
 	test_muzzy();
 	test_holes();
 	test_not();

@@ -4,6 +4,8 @@
  */
 #include "ctl.h"
 
+#include "meta/base.h"
+#include "meta/freepool.h"
 #include "meta/recs.h"
 #include "meta/region.h"
 #include "os/nstime.h"
@@ -206,6 +208,51 @@ test_blocks(void) {
 	}
 }
 
+static struct {
+	unsigned n, at; /* the piece that is refused */
+	bool is_for_ever;
+} refusal;
+
+static bool
+refuse(void) {
+	refusal.n++;
+	return refusal.n == refusal.at || (refusal.is_for_ever && refusal.n > refusal.at);
+}
+
+/*
+ * Each piece of memory that a block needs is refused in turn: what it has got goes back. No other
+ * call has the same n, so that no freed records serve it.
+ */
+static void
+test_refusals(bool is_in_region, bool is_for_ever, uint32_t n) {
+	size_t each = region_good_size(n * sizeof(sample_rec_t)), head = sizeof(recs_block_t);
+	sample_rec_t *got[6] = {NULL};
+	unsigned bad = 0, k = 0;
+	refusal.is_for_ever = is_for_ever;
+	do {
+		size_t region = region_in_use(), meta = meta_in_use();
+		const recs_block_t *first = recs_blocks(false);
+		refusal.n = 0;
+		refusal.at = k + 1;
+		base_fault_hook = refuse;
+		got[k] = recs_alloc(n);
+		base_fault_hook = NULL;
+		if (recs_blocks(false) != first) {
+			meta += meta_good_size(each) + meta_good_size(head);
+		} else if (got[k] != NULL) {
+			region += each + region_good_size(head);
+		}
+		bad += wrong_if(region_in_use() != region) || wrong_if(meta_in_use() != meta);
+		bad += wrong_if(got[k] == NULL && is_in_region && !is_for_ever);
+	} while (refusal.n > k++ && k < ARRAY_LEN(got));
+	is_uint(bad, 0, "nothing is lost if a piece is refused, %s region, %s",
+	    is_in_region ? "in the" : "without", is_for_ever ? "and all later ones" : "once");
+	ok(k >= 3 && got[k - 1] != NULL, "two pieces are needed");
+	for (unsigned i = 0; i < k; i++) {
+		recs_free(got[i], n);
+	}
+}
+
 /* After test_blocks(): the region has no room left. */
 static void
 test_singles(void) {
@@ -302,7 +349,11 @@ main(void) {
 	test_reset();
 	nstime_now_hook = NULL;
 	test_threads();
+	test_refusals(true, false, 600);
+	test_refusals(true, true, 1200);
 	test_blocks();
+	test_refusals(false, false, 2400);
+	test_refusals(false, true, 4800);
 	test_singles();
 	unlink(path);
 	rmdir(dir);

@@ -2,7 +2,7 @@
  * stats.h: the JSON is JSON, without a key twice, in one piece with or without each letter; the
  * table has its frame and headings; letters take away what they name.
  */
-#include "test.h"
+#include "ctl.h"
 
 #include "conf/conf.h"
 #include "ctl/ctl_snapshot.h"
@@ -141,6 +141,56 @@ test_json(void) {
 		ok(has(parts[i]) || !config_stats, "it has %s", parts[i]);
 }
 
+/* The value of a node that is a number. */
+static int64_t
+number_of(const char *name) {
+	int64_t v;
+	size_t len = 8;
+	uint32_t word;
+	if (mallctl(name, &v, &len, NULL, 0) == 0)
+		return v;
+	len = sizeof(word);
+	return mallctl(name, &word, &len, NULL, 0) == 0 ? (int64_t)word : INT64_MIN;
+}
+
+/* How many numbers of the object at `from` differ from the nodes of these names; adds to *n. */
+static unsigned
+wrong_numbers(const char *from, const char *prefix, unsigned *n) {
+	char key[64], name[128];
+	long long value;
+	unsigned bad = 0;
+	int len = 0;
+	for (; sscanf(from, "%*[{,]\"%63[a-z_]\":%lld%n", key, &value, &len) == 2; from += len, ++*n) {
+		snprintf(name, sizeof(name), "%s.%s", prefix, key);
+		bad += wrong_if(number_of(name) != value);
+	}
+	return bad;
+}
+
+/* What is told of all arenas is what the nodes say. */
+static void
+test_facts(void) {
+	ssize_t dirty = 123, muzzy = 45;
+	unsigned bad = 0, n = 0, nbins = 0;
+	char prefix[64];
+	is_int(ctl_write("arenas.dirty_decay_ms", dirty), 0, "one decay time");
+	is_int(ctl_write("arenas.muzzy_decay_ms", muzzy), 0, "another");
+	print("J");
+	const char *from = strstr(text, "\"arenas\":{");
+	if (from == NULL) {
+		ok(false, "an object of all arenas");
+		return;
+	}
+	bad += wrong_numbers(from + 9, "arenas", &n);
+	const char *bin = strstr(from, "\"bin\":["), *large = strstr(from, "\"lextent\":[");
+	for (; bin != NULL && bin < large && (bin = strchr(bin, '{')) < large; bin++, nbins++) {
+		snprintf(prefix, sizeof(prefix), "arenas.bin.%u", nbins);
+		bad += wrong_numbers(bin, prefix, &n);
+	}
+	is_uint(bad, 0, "numbers of all arenas and bins are those of the nodes");
+	ok(n >= 9 + 3 * nbins && nbins == ctl_unsigned("arenas.nbins"), "%u of them", n);
+}
+
 static void
 test_letters(void) {
 	static const struct {
@@ -259,6 +309,7 @@ main(void) {
 	void *p = malloc(100000);
 
 	test_json();
+	test_facts();
 	test_letters();
 	test_table();
 	test_strings();

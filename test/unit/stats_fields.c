@@ -3,7 +3,7 @@
  * through mallctl, in the JSON and in the text: a field that a list has and a sum or a row forgets
  * is found. What a second life of the arena must set to zero is zero then.
  */
-#include "test.h"
+#include "ctl.h"
 
 #include <jemalloc/jemalloc.h>
 
@@ -569,6 +569,9 @@ main(void) {
 	test_bins();
 	test_large();
 	test_mutexes();
+	is_str(ctl_str("stats.arenas.4096.dss"), "N/A", "all arenas have no one way to memory");
+	is_int(ctl_ssize("stats.arenas.4096.dirty_decay_ms"), -1, "no one decay time of dirty pages");
+	is_int(ctl_ssize("stats.arenas.4096.muzzy_decay_ms"), -1, "nor of muzzy ones");
 	test_places();
 	test_rows();
 	test_bin_columns();

@@ -383,6 +383,68 @@ test_maps_and_modules(void) {
 	has_empty = false;
 }
 
+/* What the kernel tells of the program; no headers: what it has told of this one. */
+static struct {
+	const ElfW(Phdr) *headers;
+	unsigned long n, base;
+} kernel;
+
+/* AddressSanitizer calls this before it is ready. */
+NO_SANITIZE_ADDRESS unsigned long
+getauxval(unsigned long type) {
+	static unsigned long (*real)(unsigned long);
+	if (real == NULL) {
+		*(void **)&real = dlsym(RTLD_NEXT, "getauxval");
+	}
+	if (kernel.headers == NULL) {
+		return real(type);
+	}
+	return type == AT_PHDR ? (unsigned long)kernel.headers : type == AT_PHNUM ? kernel.n
+	    : type == AT_BASE ? kernel.base : real(type);
+}
+
+/* Programs of all kinds: which of them a loader runs as a program of its own, which have a note. */
+static void
+test_kinds_of_program(void) {
+	static const struct {
+		const char *name;
+		unsigned long base, n;
+		unsigned types[5];
+		bool is_run_by_loader, has_note;
+	} rows[] = {
+		{"started by the system", 4096, 4, {PT_PHDR, PT_INTERP, PT_LOAD, PT_NOTE}, false, true},
+		{"run by the loader", 0, 4, {PT_PHDR, PT_INTERP, PT_LOAD, PT_NOTE}, true, true},
+		{"the same with the path first", 0, 2, {PT_INTERP, PT_LOAD}, true, false},
+		{"the same with the path last", 0, 3, {PT_NOTE, PT_LOAD, PT_INTERP}, true, true},
+		{"a static one", 0, 2, {PT_LOAD, PT_NOTE}, false, true},
+		{"what is behind the headers is none", 0, 1, {PT_LOAD, PT_INTERP, PT_NOTE}, false, false},
+		{"it has no headers", 0, 0, {PT_NOTE}, false, false},
+	};
+	static const struct {
+		ElfW(Nhdr) h;
+		char owner[8];
+	} note = {{.n_namesz = 5, .n_descsz = 0, .n_type = 77}, "jtes"};
+	for (unsigned r = 0; r < ARRAY_LEN(rows); r++) {
+		static ElfW(Phdr) headers[5];
+		bool has_phdr = rows[r].types[0] == PT_PHDR;
+		uintptr_t bias = has_phdr ? (uintptr_t)headers - sizeof(ElfW(Ehdr)) : 0;
+		for (unsigned i = 0; i < ARRAY_LEN(headers); i++) {
+			headers[i] = (ElfW(Phdr)){.p_type = rows[r].types[i], .p_align = 4};
+			headers[i].p_vaddr = headers[i].p_type == PT_NOTE ? (uintptr_t)&note - bias
+			    : (uintptr_t)&headers[0] - bias;
+			headers[i].p_memsz = headers[i].p_type == PT_NOTE ? sizeof(note) : sizeof(headers);
+		}
+		kernel.base = rows[r].base;
+		kernel.n = rows[r].n;
+		kernel.headers = headers;
+		bool is_run = sys_is_run_by_loader(), has_note = sys_program_has_note("jtes", 77);
+		bool has_other = sys_program_has_note("jtes", 76);
+		kernel.headers = NULL;
+		is_int(is_run, rows[r].is_run_by_loader, "%s: who has run it", rows[r].name);
+		ok(has_note == rows[r].has_note && !has_other, "%s: its notes", rows[r].name);
+	}
+}
+
 /* The path of the loader of this program; NULL: it has none. */
 static const char *
 own_loader(void) {
@@ -708,6 +770,7 @@ main(int argc, char **argv) {
 	test_readable_filtered();
 	test_copy();
 	test_maps_and_modules();
+	test_kinds_of_program();
 	test_loader();
 	test_image();
 	test_modules_after_fork();
