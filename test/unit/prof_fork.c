@@ -679,12 +679,17 @@ write_log(void) {
 	prof_log_stop();
 }
 
-/* The threads and stacks that the writer has numbered, and its buffer. */
+/* The threads and stacks that the writer has numbered, and its buffer; then a log of its own. */
 static void
 look_at_maps(void) {
 	must(nmaps >= 3, 1);
 	for (unsigned i = 0; i < nmaps; i++)
 		must(maps[i] == NULL, 2);
+	must(prof_session_start("sample_interval:1,final:false", &why, NULL) == 0, 3);
+	must(prof_log_start("own.log") == 0, 4);
+	sample();
+	must(prof_log_stop() == 0, 5);
+	must(nlogged("own.log") > 0, 6);
 }
 
 static void
@@ -709,10 +714,40 @@ test_log(void) {
 	hooks.munmap = unmap_listed;
 	hooks.write = write_slowly;
 	os_hooks = &hooks;
-	is_int(fork_amid(&a), 0, "a fork while it is written: the child frees what the writer has");
+	is_int(fork_amid(&a), 0, "a fork while it is written: the child frees what the writer has, and "
+	    "may log");
 	os_hooks = &os_hooks_real;
 	ok(nlogged("parent.log") > 0, "the parent's has records");
 	prof_session_stop(0, NULL);
+}
+
+/* ------------------------------------------------------------------ the files of the prefix */
+
+static void
+count_files(void) {
+	prof_keep_written(prof_kind_alloc, 1);
+}
+
+static void
+find_no_room(void) {
+	must(!prof_keep_try_room(prof_kind_alloc), 1);
+}
+
+static void
+test_files(void) {
+	static const struct amid a = {count_files, find_no_room};
+
+	close(open("full.1.0.a0.heap", O_WRONLY | O_CREAT, 0600));
+	prof_sys_prefix_set("full");
+	prof_keep_set(prof_keep_max_files, 1);
+	ok(!prof_keep_try_room(prof_kind_alloc), "a file of another process is all that may be there");
+	hooks = os_hooks_real;
+	hooks.open = open_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&a), 0, "a fork while the files are counted: the child counts them anew");
+	os_hooks = &os_hooks_real;
+	prof_keep_set(prof_keep_max_files, 100);
+	prof_sys_prefix_set("jeprof");
 }
 
 /* ------------------------------------------------------------------ at any instruction */
@@ -796,7 +831,7 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
 	    test_parent_box, test_fork_in_hook, test_counts, test_anew, test_looking,
-	    test_triggers, test_log, test_steps, NULL};
+	    test_triggers, test_log, test_files, test_steps, NULL};
 
 	alarm(300);
 	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");
