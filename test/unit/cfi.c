@@ -453,6 +453,14 @@ test_records(void) {
 		    || wrong_if(p != begin + rows[4].end);
 	}
 	is_uint(bad, 0, "an FDE is none without a CIE before it");
+
+	make_rows();
+	memset(record + rows[3].at, 0xff, 4);
+	uint64_t rest = record_len - rows[3].at - 12;
+	memcpy(record + rows[3].at + 4, &rest, 8);
+	const unsigned char *p = record + rows[3].at;
+	ok(cfi_read_record(record, &p, record + record_len, &start, &size) == cfi_record_bad
+	    && p == record + rows[3].at, "a length of 8 bytes is not followed");
 }
 
 /* Any bytes in it: each step goes on and stays within, or is the last one. */
