@@ -649,14 +649,15 @@ log_in_child(void *arg) {
 	_exit(is_idle ? nlogged("child.log") != 0 : nlogged("parent.log") == 0);
 }
 
-static void *maps[16]; /* what the second thread has mapped; NULL: unmapped */
+static void *maps[64]; /* what has been mapped since the log began; NULL: unmapped */
 static unsigned nmaps;
+static int log_fd;
 
 static void *
 map_listed(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
 	void *p = os_hooks_real.mmap(addr, size, prot, flags, fd, offset);
 
-	if (is_second && nmaps < 16)
+	if (nmaps < 64)
 		maps[nmaps++] = p;
 	return p;
 }
@@ -668,8 +669,18 @@ unmap_listed(void *addr, size_t size) {
 	return os_hooks_real.munmap(addr, size);
 }
 
+static unsigned
+nunmapped(void) {
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < nmaps; i++)
+		n += maps[i] == NULL;
+	return n;
+}
+
 static ssize_t
 write_slowly(int fd, const void *buf, size_t size) {
+	log_fd = fd;
 	stop_here();
 	return os_hooks_real.write(fd, buf, size);
 }
@@ -679,26 +690,33 @@ write_log(void) {
 	prof_log_stop();
 }
 
-/* The threads and stacks that the writer has numbered, and its buffer; then a log of its own. */
+/* Ends with the number of mappings that it has freed of the parent's log. */
 static void
-look_at_maps(void) {
-	must(nmaps >= 3, 1);
-	for (unsigned i = 0; i < nmaps; i++)
-		must(maps[i] == NULL, 2);
-	must(prof_session_start("sample_interval:1,final:false", &why, NULL) == 0, 3);
-	must(prof_log_start("own.log") == 0, 4);
+log_anew(void) {
+	unsigned n = nunmapped();
+
+	must(n < 50, 50);
+	must(fcntl(log_fd, F_GETFD) == -1, 51);
+	must(prof_session_start("sample_interval:1,final:false", &why, NULL) == 0, 52);
+	must(prof_log_start("own.log") == 0, 53);
 	sample();
-	must(prof_log_stop() == 0, 5);
-	must(nlogged("own.log") > 0, 6);
+	must(prof_log_stop() == 0, 54);
+	must(nlogged("own.log") > 0, 55);
+	_exit((int)n);
 }
 
 static void
 test_log(void) {
-	static const struct amid a = {write_log, look_at_maps};
+	static const struct amid a = {write_log, log_anew};
 	static struct test_result r;
 	prof_fork_t saved = opt_prof_fork;
 
 	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
+	hooks = os_hooks_real;
+	hooks.mmap = map_listed;
+	hooks.munmap = unmap_listed;
+	hooks.write = write_slowly;
+	os_hooks = &hooks;
 	is_int(prof_log_start("parent.log"), 0, "a log");
 	sample();
 	for (int i = 0; i < 2; i++) {
@@ -709,14 +727,11 @@ test_log(void) {
 		child_exits(&r, 0, "in a child it %s", is_idle ? "is over, with its records" : "goes on");
 	}
 	opt_prof_fork = saved;
-	hooks = os_hooks_real;
-	hooks.mmap = map_listed;
-	hooks.munmap = unmap_listed;
-	hooks.write = write_slowly;
-	os_hooks = &hooks;
-	is_int(fork_amid(&a), 0, "a fork while it is written: the child frees what the writer has, and "
-	    "may log");
+	int status = fork_amid(&a);
 	os_hooks = &os_hooks_real;
+	ok(nunmapped() >= 4, "records, threads, stacks and a buffer are freed at the end");
+	is_int(status, (int)nunmapped() << 8, "a fork while it is written: the child has freed them, "
+	    "and may log");
 	ok(nlogged("parent.log") > 0, "the parent's has records");
 	prof_session_stop(0, NULL);
 }
