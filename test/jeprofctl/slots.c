@@ -56,18 +56,20 @@ wrong(const char *what, long long got, long long want) {
 	}
 }
 
-/* Only slots and leases are read. */
+/* Only slots and leases may be read. */
 bool
 client_read_memory(const jeprof_target_t *t, uint64_t at, void *buf, size_t size) {
 	uint64_t off = at - t->block, slots = offsetof(prof_mailbox_t, slots),
 	    leases = offsetof(prof_mailbox_t, leases);
-	wrong("a read of what is not to be read", !(off >= slots && off + size <= slots
-	    + sizeof(box.slots)) && !(off >= leases && off + size <= leases + sizeof(box.leases)), false);
+	bool is_of_slots = off >= slots && off + size <= slots + sizeof(box.slots),
+	    is_of_leases = off >= leases && off + size <= leases + sizeof(box.leases);
+	wrong("only these are read", is_of_slots || is_of_leases, true);
 	memcpy(buf, (char *)&box + off, size);
 	return true;
 }
 
-static unsigned freed, ntaken[2]; /* the slot freed last; sets and starts that were taken after that */
+/* The slot that was freed last; sets and starts that were taken after that. */
+static unsigned freed, ntaken[2];
 
 bool
 client_write_memory(const jeprof_target_t *t, uint64_t at, const void *word, size_t size) {

@@ -1,6 +1,6 @@
 /*
- * Call frame information: rows of hand-made records, of real code, and of garbage; and the records of
- * an .eh_frame that is cut or broken.
+ * Call frame information: rows of hand-made records, of real code, and of garbage; and the records
+ * of an .eh_frame that is cut or broken.
  */
 #include "test.h"
 
@@ -411,7 +411,7 @@ place_cut(size_t n) {
 	return pages + PAGE_MAX - n;
 }
 
-/* The number of records that are not read as they should: all that are whole, and no further one. */
+/* The number of records that are not read as they should: all that are whole, and no other. */
 static unsigned
 n_misread(size_t n) {
 	unsigned char *begin = place_cut(n);
