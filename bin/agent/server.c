@@ -191,9 +191,8 @@ set_phase(struct MHD_Connection *connection, phase_t phase) {
 void
 server_tick(int64_t now_ms) {
 	pthread_mutex_lock(&conns_lock);
-	unsigned left = conn_count;
-	for (conn_t *c = conns.next, *next; c != &conns && left > 0; c = next, left--) {
-		next = c->next;
+	for (conn_t *c = conns.next, *next; c != &conns; c = next) {
+		next = c->next; /* one that is ended comes again at the end of the list, without an age */
 		int64_t age = now_ms - c->since_ms;
 		if ((c->phase == phase_reading && age > READING_MS) || (c->phase == phase_sending
 		    && age > SENDING_MS)) {

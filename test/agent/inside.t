@@ -15,4 +15,6 @@ try open "a box that cannot be opened now is tried again at a later look"
 try pages "a page with a part for which there was no memory, each fact of a process, and what a picture says of the last hour"
 try names "a wall clock that was set back does not keep names away"
 try jobs "a job that was answered in its place, a mark without a profile, a stop of an idle process, a start that was left for one"
+try server "connections: which one goes for a new one, and which took too long"
+try store "which of the dead go: too old, too many, too large, too many alike"
 done_testing

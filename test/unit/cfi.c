@@ -1,5 +1,10 @@
-/* Call frame information: rows of hand-made records, of real code, and of garbage. */
+/*
+ * Call frame information: rows of hand-made records, of real code, and of garbage; and the records
+ * of an .eh_frame that is cut or broken.
+ */
 #include "test.h"
+
+#include <sys/mman.h>
 
 #include "os/sys.h"
 #include "unwind/cfi.h"
@@ -348,6 +353,143 @@ test_garbage(void) {
 	    "300000 random programs: %u rows, %u refused", n_answers[0], n_answers[1]);
 }
 
+/* ---- records one after the other ---- */
+
+static struct {
+	cfi_record_t kind;
+	size_t at, end;  /* its bytes in record[] */
+	uintptr_t start; /* of the function, which has 100 bytes more than the record's number */
+} rows[8];
+static size_t nrows;
+
+static void
+put_row(cfi_record_t kind, size_t cie, uintptr_t start) {
+	size_t at = record_len;
+	put_u32(0);
+	if (kind == cfi_record_cie) {
+		put_u32(0);
+		put_u8(1);
+		put("zR", 3);
+		put("\x01\x78\x10\x01\x03", 5); /* addresses of 4 bytes */
+	} else if (kind == cfi_record_fde) {
+		put_u32((uint32_t)(record_len - cie));
+		put_u32((uint32_t)start);
+		put_u32((uint32_t)(100 + nrows));
+		put_u8(0);
+	}
+	patch_len(at);
+	rows[nrows].kind = kind;
+	rows[nrows].at = at;
+	rows[nrows].end = record_len;
+	rows[nrows++].start = start;
+}
+
+/* An .eh_frame of two CIEs, the FDEs of both, and the terminator. */
+static void
+make_rows(void) {
+	record_len = nrows = 0;
+	put_row(cfi_record_cie, 0, 0);
+	put_row(cfi_record_fde, rows[0].at, CODE);
+	put_row(cfi_record_fde, rows[0].at, CODE + 1000);
+	put_row(cfi_record_cie, 0, 0);
+	put_row(cfi_record_fde, rows[0].at, CODE + 3000);
+	put_row(cfi_record_fde, rows[3].at, CODE + 2000);
+	put_row(cfi_record_end, 0, 0);
+}
+
+/* The first n bytes of record[] in memory of their own; what lies behind them cannot be read. */
+static unsigned char *
+place_cut(size_t n) {
+	enum { PAGE_MAX = 65536 };
+	static unsigned char *pages;
+	if (pages == NULL) {
+		pages = mmap(NULL, 2 * PAGE_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+		mprotect(pages + PAGE_MAX, PAGE_MAX, PROT_NONE);
+	}
+	memcpy(pages + PAGE_MAX - n, record, n);
+	return pages + PAGE_MAX - n;
+}
+
+/* The number of records that are not read as they should: all that are whole, and no other. */
+static unsigned
+n_misread(size_t n) {
+	unsigned char *begin = place_cut(n);
+	const unsigned char *p = begin;
+	unsigned bad = 0;
+	for (size_t i = 0; i < nrows; i++) {
+		uintptr_t start = 0, size = 0;
+		cfi_record_t kind = cfi_read_record(begin, &p, begin + n, &start, &size);
+		if (rows[i].end > n) {
+			return bad + wrong_if(kind != cfi_record_bad) + wrong_if(p != begin + rows[i].at);
+		}
+		bad += wrong_if(kind != rows[i].kind) || wrong_if(p != begin + rows[i].end)
+		    || (kind == cfi_record_fde
+		    && (wrong_if(start != rows[i].start) || wrong_if(size != 100 + i)));
+	}
+	return bad;
+}
+
+static void
+test_records(void) {
+	unsigned bad = 0;
+	make_rows();
+	for (size_t n = 0; n <= record_len; n++) {
+		bad += n_misread(n);
+	}
+	is_uint(bad, 0, "an .eh_frame that ends at any byte: the records before are read");
+
+	/* Any distance from an FDE back to its CIE. */
+	size_t field = rows[4].at + 4;
+	uintptr_t start, size;
+	bad = 0;
+	for (uint32_t back = 1; back < 2 * field; back++) {
+		bool is_cie = back == field - rows[0].at || back == field - rows[3].at;
+		memcpy(record + field, &back, 4);
+		unsigned char *begin = place_cut(record_len);
+		const unsigned char *p = begin + rows[4].at;
+		cfi_record_t kind = cfi_read_record(begin, &p, begin + record_len, &start, &size);
+		bad += wrong_if(kind != (is_cie ? cfi_record_fde : cfi_record_bad))
+		    || wrong_if(p != begin + rows[4].end);
+	}
+	is_uint(bad, 0, "an FDE is none without a CIE before it");
+
+	make_rows();
+	memset(record + rows[3].at, 0xff, 4);
+	uint64_t rest = record_len - rows[3].at - 12;
+	memcpy(record + rows[3].at + 4, &rest, 8);
+	const unsigned char *p = record + rows[3].at;
+	ok(cfi_read_record(record, &p, record + record_len, &start, &size) == cfi_record_bad
+	    && p == record + rows[3].at, "a length of 8 bytes is not followed");
+}
+
+/* Any bytes in it: each step goes on and stays within, or is the last one. */
+static void
+test_broken_records(void) {
+	uint64_t state = 7;
+	unsigned bad = 0, n_kinds[cfi_record_end + 1] = {0};
+	uintptr_t start, size;
+	for (unsigned i = 0; i < 100000; i++) {
+		make_rows();
+		for (unsigned k = 0; k <= i % 3; k++) {
+			static const unsigned char any[] = {0, 1, 4, 11, 12, 0x7f, 0x80, 0xff};
+			record[test_random(&state) % record_len] = any[test_random(&state) % sizeof(any)];
+		}
+		unsigned char *begin = place_cut(record_len), *end = begin + record_len;
+		const unsigned char *p = begin, *last;
+		do {
+			last = p;
+			cfi_record_t kind = cfi_read_record(begin, &p, end, &start, &size);
+			n_kinds[kind]++;
+			bad += wrong_if(p < last || p > end)
+			    || wrong_if(p == last && kind != cfi_record_bad);
+		} while (p > last && p < end);
+	}
+	ok(bad == 0 && n_kinds[cfi_record_bad] > 1000 && n_kinds[cfi_record_end] > 1000,
+	    "100000 broken ones: %u records, %u bad ones, %u ends", n_kinds[cfi_record_cie]
+	    + n_kinds[cfi_record_fde], n_kinds[cfi_record_bad], n_kinds[cfi_record_end]);
+}
+
 static int
 find_own_row(void *ctx, const struct sys_module_s *m) {
 	uintptr_t pc = (uintptr_t)ctx;
@@ -412,6 +554,8 @@ main(void) {
 	test_encodings();
 	test_errors();
 	test_garbage();
+	test_records();
+	test_broken_records();
 	test_real();
 	test_eval();
 	return done_testing();

@@ -1,6 +1,8 @@
 /* A whole dump: its lines and what they say, the log, the recent list, numbers and frames. */
 #include "test.h"
 
+#include <sys/mman.h>
+
 #include "arena/arenas.h"
 #include "extent/piece.h"
 #include "meta/freepool.h"
@@ -506,6 +508,47 @@ test_fork_in_hook(void) {
 	is_int(prof_mdump(prof_kind_manual, path, false, NULL), 0, "and so does the parent");
 }
 
+/* ------------------------------------------------------------------ a program at its limit */
+
+static size_t lacking; /* bytes that must be given back before any are lent again */
+
+static void *
+mmap_at_limit(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
+	if (lacking > 0) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
+}
+
+static int
+munmap_at_limit(void *addr, size_t size) {
+	lacking -= size < lacking ? size : lacking;
+	return os_hooks_real.munmap(addr, size);
+}
+
+/* The dump gives back its reserve of 6 MiB, then what arenas do not use. */
+static void
+test_at_limit(void) {
+	static const struct {
+		size_t lacking;
+		int err;
+	} rows[] = {{1, 0}, {7 << 20, 0}, {(size_t)1 << 40, ENOMEM}, {0, 0}};
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		free(keep(malloc(64 << 20)));
+		snprintf(path, sizeof(path), "%s/limit%u", dir, i);
+		hooks = os_hooks_real;
+		hooks.mmap = mmap_at_limit;
+		hooks.munmap = munmap_at_limit;
+		lacking = rows[i].lacking;
+		os_hooks = &hooks;
+		int err = prof_mdump(prof_kind_manual, path, false, NULL);
+		os_hooks = &os_hooks_real;
+		is_int(err, rows[i].err, "a dump where %zu bytes are lacking", rows[i].lacking);
+		ok((slurp(path) > 0) == (rows[i].err == 0), "and its file");
+	}
+}
+
 int
 main(void) {
 	char cmd[128];
@@ -530,6 +573,7 @@ main(void) {
 	test_metadata();
 	test_last_path();
 	test_fork_in_hook();
+	test_at_limit();
 	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
 	return system(cmd) != 0 ? 1 : done_testing();
 }

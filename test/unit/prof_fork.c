@@ -649,14 +649,15 @@ log_in_child(void *arg) {
 	_exit(is_idle ? nlogged("child.log") != 0 : nlogged("parent.log") == 0);
 }
 
-static void *maps[16]; /* what the second thread has mapped; NULL: unmapped */
+static void *maps[64]; /* what has been mapped since the log began; NULL: unmapped */
 static unsigned nmaps;
+static int log_fd;
 
 static void *
 map_listed(void *addr, size_t size, int prot, int flags, int fd, off_t offset) {
 	void *p = os_hooks_real.mmap(addr, size, prot, flags, fd, offset);
 
-	if (is_second && nmaps < 16)
+	if (nmaps < 64)
 		maps[nmaps++] = p;
 	return p;
 }
@@ -668,8 +669,18 @@ unmap_listed(void *addr, size_t size) {
 	return os_hooks_real.munmap(addr, size);
 }
 
+static unsigned
+nunmapped(void) {
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < nmaps; i++)
+		n += maps[i] == NULL;
+	return n;
+}
+
 static ssize_t
 write_slowly(int fd, const void *buf, size_t size) {
+	log_fd = fd;
 	stop_here();
 	return os_hooks_real.write(fd, buf, size);
 }
@@ -679,21 +690,33 @@ write_log(void) {
 	prof_log_stop();
 }
 
-/* The threads and stacks that the writer has numbered, and its buffer. */
+/* Ends with the number of mappings that it has freed of the parent's log. */
 static void
-look_at_maps(void) {
-	must(nmaps >= 3, 1);
-	for (unsigned i = 0; i < nmaps; i++)
-		must(maps[i] == NULL, 2);
+log_anew(void) {
+	unsigned n = nunmapped();
+
+	must(n < 50, 50);
+	must(fcntl(log_fd, F_GETFD) == -1, 51);
+	must(prof_session_start("sample_interval:1,final:false", &why, NULL) == 0, 52);
+	must(prof_log_start("own.log") == 0, 53);
+	sample();
+	must(prof_log_stop() == 0, 54);
+	must(nlogged("own.log") > 0, 55);
+	_exit((int)n);
 }
 
 static void
 test_log(void) {
-	static const struct amid a = {write_log, look_at_maps};
+	static const struct amid a = {write_log, log_anew};
 	static struct test_result r;
 	prof_fork_t saved = opt_prof_fork;
 
 	is_int(prof_session_start("sample_interval:1,final:false", &why, NULL), 0, "a session");
+	hooks = os_hooks_real;
+	hooks.mmap = map_listed;
+	hooks.munmap = unmap_listed;
+	hooks.write = write_slowly;
+	os_hooks = &hooks;
 	is_int(prof_log_start("parent.log"), 0, "a log");
 	sample();
 	for (int i = 0; i < 2; i++) {
@@ -704,15 +727,42 @@ test_log(void) {
 		child_exits(&r, 0, "in a child it %s", is_idle ? "is over, with its records" : "goes on");
 	}
 	opt_prof_fork = saved;
-	hooks = os_hooks_real;
-	hooks.mmap = map_listed;
-	hooks.munmap = unmap_listed;
-	hooks.write = write_slowly;
-	os_hooks = &hooks;
-	is_int(fork_amid(&a), 0, "a fork while it is written: the child frees what the writer has");
+	int status = fork_amid(&a);
 	os_hooks = &os_hooks_real;
+	ok(nunmapped() >= 4, "records, threads, stacks and a buffer are freed at the end");
+	is_int(status, (int)nunmapped() << 8, "a fork while it is written: the child has freed them, "
+	    "and may log");
 	ok(nlogged("parent.log") > 0, "the parent's has records");
 	prof_session_stop(0, NULL);
+}
+
+/* ------------------------------------------------------------------ the files of the prefix */
+
+static void
+count_files(void) {
+	prof_keep_written(prof_kind_alloc, 1);
+}
+
+static void
+find_no_room(void) {
+	must(!prof_keep_try_room(prof_kind_alloc), 1);
+}
+
+static void
+test_files(void) {
+	static const struct amid a = {count_files, find_no_room};
+
+	close(open("full.1.0.a0.heap", O_WRONLY | O_CREAT, 0600));
+	prof_sys_prefix_set("full");
+	prof_keep_set(prof_keep_max_files, 1);
+	ok(!prof_keep_try_room(prof_kind_alloc), "a file of another process is all that may be there");
+	hooks = os_hooks_real;
+	hooks.open = open_slowly;
+	os_hooks = &hooks;
+	is_int(fork_amid(&a), 0, "a fork while the files are counted: the child counts them anew");
+	os_hooks = &os_hooks_real;
+	prof_keep_set(prof_keep_max_files, 100);
+	prof_sys_prefix_set("jeprof");
 }
 
 /* ------------------------------------------------------------------ at any instruction */
@@ -796,7 +846,7 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_first_start, test_tracer, test_handover, test_recent,
 	    test_parent_box, test_fork_in_hook, test_counts, test_anew, test_looking,
-	    test_triggers, test_log, test_steps, NULL};
+	    test_triggers, test_log, test_files, test_steps, NULL};
 
 	alarm(300);
 	*(void **)&real_iterate = dlsym(RTLD_NEXT, "dl_iterate_phdr");

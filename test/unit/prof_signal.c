@@ -401,6 +401,7 @@ test_forks(void) {
 	static struct amid each[] = {
 		{look, look_in_child, SIGTERM, "an action is looked at"},
 		{install, install_in_child, SIGTERM, "an action is installed"},
+		{install, raise_in_child, SIGTERM, "an action is installed, which then stands"},
 		{pass_on, note_in_child, SIGHUP, "a signal is passed on"},
 		{write_at_exit, raise_in_child, SIGTERM, "exit writes its profile"},
 		{have_timer, time_in_child, SIGTERM, "a timer repeats a signal"},

@@ -1,0 +1,250 @@
+/*
+ * The history of loaded objects: objects of a few places, load biases, paths and build ids are
+ * loaded and unloaded at random, as the loader (of this test) lists them. A model says which get a
+ * record, what a profile shows for an address of each, and which objects it lists as gone.
+ */
+#include "test.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include "meta/image.h"
+#include "meta/region.h"
+#include "os/sys.h"
+#include "unwind/module_history.h"
+
+enum { UNIT = 4096, NUNITS = 12, MOST = MODULE_HISTORY_MAX };
+
+static char *memory; /* where the objects lie, in units */
+
+/* The lengths of build ids; the last one is too long to be recorded. */
+static const unsigned id_lengths[] = {0, 1, MODULE_BUILD_ID_MAX, MODULE_BUILD_ID_MAX + 1};
+
+/* What tells an object from others; build_id: index of its length, 0: it has none. */
+struct object {
+	unsigned at, n; /* units */
+	unsigned bias, path, build_id;
+};
+static struct object loaded[NUNITS];
+static unsigned nloaded, nadds, nsubs;
+static struct object recorded[MOST + 1]; /* by number, from 1 on */
+static uint32_t nrecorded;
+
+static const char *const paths[] = {"/a.so", "/b.so", "/b.so.1"};
+
+static uint64_t state = 11;
+
+static unsigned
+pick(unsigned n) {
+	return (unsigned)(test_random(&state) % n);
+}
+
+/* ---- the loader ---- */
+
+typedef int loader_cb_t(struct dl_phdr_info *, size_t, void *);
+
+static int
+show(const struct object *o, loader_cb_t *cb, void *ctx) {
+	static struct {
+		ElfW(Nhdr) head;
+		char owner[4];
+		unsigned char id[64];
+	} note = {{4, 0, NT_GNU_BUILD_ID}, "GNU", {7}};
+	uintptr_t bias = (uintptr_t)memory + o->bias * 100 * UNIT;
+	note.head.n_descsz = id_lengths[o->build_id];
+	ElfW(Phdr) ph[] = {
+		{.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = (uintptr_t)memory + o->at * UNIT - bias,
+		    .p_memsz = o->n * UNIT},
+		{.p_type = PT_NOTE, .p_vaddr = (uintptr_t)&note - bias, .p_memsz = sizeof(note),
+		    .p_align = 4}};
+	struct dl_phdr_info info = {.dlpi_addr = bias, .dlpi_name = paths[o->path], .dlpi_phdr = ph,
+		.dlpi_phnum = o->build_id != 0 ? 2 : 1, .dlpi_adds = nadds, .dlpi_subs = nsubs};
+	return cb(&info, sizeof(info), ctx);
+}
+
+static bool is_ours; /* whose loader it is: that of the test */
+
+/* Stands before the C library's. The first object is the program. */
+int
+dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
+	static const struct object program = {NUNITS, 1, 0, 0, 0};
+	int (*real)(loader_cb_t *, void *) = NULL;
+	if (!is_ours) {
+		*(void **)&real = dlsym(RTLD_NEXT, "dl_iterate_phdr");
+		return real(cb, ctx);
+	}
+	int ret = show(&program, cb, ctx);
+	for (unsigned i = 0; i < nloaded && ret == 0; i++) {
+		ret = show(&loaded[i], cb, ctx);
+	}
+	return ret;
+}
+
+/* ---- the model ---- */
+
+static bool
+overlap(const struct object *a, const struct object *b) {
+	return a->at < b->at + b->n && b->at < a->at + a->n;
+}
+
+/* A record without a build id serves for any. */
+static bool
+is_of(const struct object *record, const struct object *o) {
+	struct object same = *o;
+	same.build_id = record->build_id == 0 ? 0 : o->build_id;
+	return memcmp(record, &same, sizeof(same)) == 0;
+}
+
+/* An object needs a record if the last one that was there is another one's. */
+static void
+model_look(const struct object *o) {
+	uint32_t last = 0, same = 0;
+	for (uint32_t i = 1; i <= nrecorded; i++) {
+		last = overlap(o, &recorded[i]) ? i : last;
+		same = is_of(&recorded[i], o) ? i : same;
+	}
+	bool is_recorded = nrecorded >= MODULE_HISTORY_ENOUGH ? same != 0 : same != 0 && same == last;
+	if (!is_recorded && nrecorded < MOST) {
+		recorded[++nrecorded] = *o;
+		recorded[nrecorded].build_id = o->build_id == 3 ? 0 : o->build_id;
+	}
+}
+
+static bool
+is_shadowed(uint32_t number, uint32_t now) {
+	for (uint32_t i = number + 1; i <= now; i++) {
+		if (overlap(&recorded[number], &recorded[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static uint64_t
+shown_start(uint32_t number, uint32_t now) {
+	return is_shadowed(number, now) ? IMAGE_SHADOW_BASE
+	    + ((uint64_t)number << IMAGE_LG_SHADOW_SPAN)
+	    : (uintptr_t)memory + recorded[number].at * UNIT;
+}
+
+static uint64_t
+shown(unsigned off, uint32_t then, uint32_t now) {
+	uint32_t of = 0;
+	for (uint32_t i = 1; i <= then; i++) {
+		bool is_in = off - 1 >= recorded[i].at * UNIT
+		    && off - 1 < (recorded[i].at + recorded[i].n) * UNIT;
+		of = is_in ? i : of;
+	}
+	return of == 0 ? (uintptr_t)memory + off
+	    : shown_start(of, now) + (off - recorded[of].at * UNIT);
+}
+
+/* ---- comparing ---- */
+
+static struct {
+	uint32_t now, number; /* of the profile; of the record that was told last */
+	unsigned bad;
+} gone;
+
+static bool
+is_gone(uint32_t number) {
+	for (unsigned i = 0; i < nloaded; i++) {
+		if (overlap(&recorded[number], &loaded[i])) {
+			return is_shadowed(number, gone.now);
+		}
+	}
+	return true;
+}
+
+static int
+see_gone(void *ctx, const struct sys_module_s *m) {
+	(void)ctx;
+	do {
+		gone.number++;
+	} while (gone.number <= nrecorded && !is_gone(gone.number));
+	const struct object *o = &recorded[gone.number];
+	uint64_t start = shown_start(gone.number, gone.now);
+	uintptr_t bias = (uintptr_t)memory + o->bias * 100 * UNIT;
+	gone.bad += wrong_if(gone.number > nrecorded) || wrong_if(m->start != start)
+	    || wrong_if(m->end - m->start != o->n * UNIT)
+	    || wrong_if(m->start - m->bias != (uintptr_t)memory + o->at * UNIT - bias)
+	    || wrong_if(strcmp(m->path, paths[o->path]) != 0)
+	    || wrong_if(m->build_id_len != id_lengths[o->build_id])
+	    || wrong_if(m->build_id_len > 0 && m->build_id[0] != 7);
+	return 0;
+}
+
+static unsigned
+nwrong(void) {
+	uint32_t then = pick(nrecorded + 1), now = then + pick(nrecorded + 1 - then);
+	unsigned off = 1 + pick(NUNITS * UNIT), bad = wrong_if(module_history_last() != nrecorded);
+	bool has_shadows = false;
+	for (uint32_t i = 1; i <= now; i++) {
+		has_shadows = has_shadows || is_shadowed(i, now);
+	}
+	bad += wrong_if(module_history_place((uintptr_t)memory + off, then, now)
+	    != shown(off, then, now));
+	bad += wrong_if(module_history_has_shadows(now) != has_shadows);
+	gone.now = now;
+	gone.number = gone.bad = 0;
+	module_history_gone(see_gone, NULL, now);
+	for (gone.number++; gone.number <= nrecorded; gone.number++) {
+		gone.bad += wrong_if(is_gone(gone.number));
+	}
+	return bad + gone.bad;
+}
+
+static void
+load(void) {
+	struct object o = {pick(NUNITS - 2), 1 + pick(3), pick(2), pick(3), pick(4)};
+	if (nrecorded > 0 && pick(3) == 0) {
+		/* Like one of before, but for one thing at most. */
+		unsigned *part[] = {&o.bias, &o.path, &o.build_id};
+		o = recorded[1 + pick(nrecorded)];
+		*part[pick(3)] = pick(3);
+	}
+	bool is_free = true;
+	for (unsigned i = 0; i < nloaded; i++) {
+		is_free = is_free && !overlap(&o, &loaded[i]);
+	}
+	if (is_free) {
+		loaded[nloaded++] = o;
+		nadds++;
+	}
+}
+
+static void
+step(void) {
+	unsigned i = pick(NUNITS);
+	if (i < nloaded) {
+		loaded[i] = loaded[--nloaded];
+		nsubs++;
+	} else {
+		load();
+	}
+}
+
+int
+main(void) {
+	unsigned bad = 0;
+	free(keep(malloc(1)));
+	memory = mmap(NULL, (NUNITS + 1) * UNIT, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	is_ours = true;
+	for (unsigned i = 0; i < 6000; i++) {
+		step();
+		if (pick(3) > 0) {
+			continue;
+		}
+		module_history_try_look();
+		for (unsigned k = 0; k < nloaded; k++) {
+			model_look(&loaded[k]);
+		}
+		bad += nwrong();
+	}
+	is_ours = false;
+	is_uint(bad, 0, "records of objects that come and go are those of the model");
+	ok(nrecorded > MODULE_HISTORY_ENOUGH, "%u records", (unsigned)nrecorded);
+	return done_testing();
+}
