@@ -903,8 +903,8 @@ print_stats(report_t *r) {
 		print_mutexes(&r->em, &ctl_dir_stats, global, r->snap.merged->stats.uptime_ns);
 	}
 	emitter_json_object_end(&r->em);
-	if (wants(r, PART_MERGED) || wants(r, PART_ARENAS) ||
-	    (wants(r, PART_DESTROYED) && r->snap.destroyed != NULL)) {
+	if (wants(r, PART_MERGED) || wants(r, PART_ARENAS)
+	    || (wants(r, PART_DESTROYED) && r->snap.destroyed != NULL)) {
 		print_arenas(r);
 	}
 }

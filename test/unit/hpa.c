@@ -667,8 +667,9 @@ child_sec(void) {
 	pac_purge(pac, now, false);
 	s = sec_stats(pac);
 	is_uint(give_pages(pac, many, MANY), PAC_HOT_DEEP * PAGE, "a full stack");
-	ok(sec_stats(pac).sec_dalloc_noflush - s.sec_dalloc_noflush == PAC_HOT_DEEP &&
-	    sec_stats(pac).sec_dalloc_flush - s.sec_dalloc_flush == 5, "what that refuses counts so");
+	ok(sec_stats(pac).sec_dalloc_noflush - s.sec_dalloc_noflush == PAC_HOT_DEEP
+	    && sec_stats(pac).sec_dalloc_flush - s.sec_dalloc_flush == 5,
+	    "what that refuses counts so");
 	pac_purge(pac, now, false);
 	s = sec_stats(pac);
 	opt_hpa_sec_nshards = 0;
