@@ -292,6 +292,42 @@ test_log_fork(void) {
 	ok(written != NULL, "the parent's log is written");
 }
 
+static prof_cnt_t *
+add_at(prof_tdata_t *td, uintptr_t frame) {
+	void *vec[] = {(void *)frame, (void *)(frame + 16)};
+	prof_bt_t bt = {.vec = vec, .len = 2};
+
+	return prof_data_add(td, &bt, 1, 64, prof_weight(64, 1));
+}
+
+static uint64_t
+npins(const prof_cnt_t *c) {
+	return atomic_load_u64(&c->live, MO_RELAXED) / PROF_PIN;
+}
+
+/* A record keeps the two counts that it names, until the log is written. */
+static void
+test_log_pins(void) {
+	prof_tdata_t *td = prof_data_tdata_new(true);
+
+	is_int(prof_log_start("/dev/null"), 0, "log on");
+	gate_enter(tls_get());
+	prof_cnt_t *c[] = {add_at(td, 0x10000), add_at(td, 0x20000)};
+	uint64_t before[] = {npins(c[0]), npins(c[1])};
+	for (unsigned i = 0; i < 3; i++)
+		prof_log_free(c[0], c[1], 1, 64);
+	gate_exit(tls_get());
+	ok(npins(c[0]) == before[0] + 3 && npins(c[1]) == before[1] + 3, "each has a pin for each "
+	    "record");
+	is_int(prof_log_stop(), 0, "log off");
+	ok(npins(c[0]) == before[0] && npins(c[1]) == before[1], "and none of a log that is over");
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < 2; i++)
+		prof_data_sub(c[i], 64, prof_weight(64, 1));
+	prof_data_tdata_exit(td);
+	gate_exit(tls_get());
+}
+
 static void
 note_message(void *opaque UNUSED, const char *s) {
 	strncat(text, s, sizeof(text) - 1 - strlen(text));
@@ -569,6 +605,7 @@ main(void) {
 	test_profile();
 	test_living();
 	test_log_fork();
+	test_log_pins();
 	test_log_at_exit();
 	test_metadata();
 	test_last_path();
