@@ -188,7 +188,7 @@ child_stashed(void) {
 	return done_testing();
 }
 
-/* As many blocks wait as the limits allow: 256, of 512 KiB at most. Those at pages' borders wait. */
+/* As many blocks wait as may: 256, of 512 KiB at most. Those that touch a page's border wait. */
 static int
 child_limits(void) {
 	static void *p[40000];
