@@ -325,6 +325,33 @@ run_sizes(void) {
 	return bad != 0;
 }
 
+/*
+ * In builds with checks the blocks that were freed last past the caches cannot be touched: 32 of
+ * them, or as many as have 256 MiB.
+ */
+static int
+run_shut(void) {
+	enum { N = 80 };
+	const size_t sizes[] = {16 * ctl_size("arenas.page"), 5 << 20, 20 << 20};
+	static char *p[N];
+	unsigned bad = 0;
+	int fds[2];
+
+	if (canary_bytes() == 0 || pipe(fds) != 0)
+		return canary_bytes() != 0;
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t allowed = ((size_t)256 << 20) / sizes[i], nshut = allowed < 32 ? allowed : 32;
+
+		for (unsigned k = 0; k < N; k++)
+			p[k] = (char *)keep(malloc(sizes[i]));
+		for (unsigned k = 0; k < N; k++)
+			dallocx(p[k], MALLOCX_TCACHE_NONE);
+		for (unsigned k = 0; k < N; k++)
+			bad += (write(fds[1], p[k], 1) != 1) != (k >= N - nshut);
+	}
+	return bad != 0;
+}
+
 /* A byte behind a block of four pages. */
 static int
 run_overflow(void) {
@@ -344,7 +371,7 @@ overflow_now(void *arg) {
 }
 
 static const struct test_child children[] = {{"sizes", run_sizes}, {"clean", run_clean},
-    {"overflow", run_overflow}, {0}};
+    {"shut", run_shut}, {"overflow", run_overflow}, {0}};
 
 int
 main(int argc, char **argv) {
@@ -360,6 +387,7 @@ main(int argc, char **argv) {
 		child_runs("sizes", confs[i]);
 	for (unsigned i = 0; i < sizeof(confs) / sizeof(confs[0]); i++)
 		child_runs("clean", confs[i]);
+	child_runs("shut", "oversize_threshold:0,narenas:1");
 	dies(SIGABRT, "<jemalloc>: ", overflow_now, (void *)(uintptr_t)"cache_oblivious:true",
 	    "cache_oblivious:true: a byte behind a block of four pages is told");
 	test_at_once();

@@ -188,6 +188,28 @@ child_stashed(void) {
 	return done_testing();
 }
 
+/* As many blocks wait as may: 256, of 512 KiB at most. Those that touch a page's border wait. */
+static int
+child_limits(void) {
+	static void *p[40000];
+	size_t page = ctl_size("arenas.page");
+	const size_t sizes[] = {page / 64, page, 2 * page, 3 * page};
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t room = sizes[i] - canary_bytes(), most = ((size_t)512 << 10) / room;
+		unsigned n = i == 0 ? 40000 : 600;
+		for (unsigned k = 0; k < n; k++)
+			p[k] = keep(malloc(room));
+		ctl_void("thread.tcache.flush");
+		for (unsigned k = 0; k < n; k++)
+			free(p[k]);
+		ctl_epoch();
+		is_uint(ctl_size("stats.arenas.0.tcache_stashed_bytes"),
+		    (most < 256 ? most : 256) * sizes[i], "blocks of %zu bytes", sizes[i]);
+		ctl_void("thread.tcache.flush");
+	}
+	return done_testing();
+}
+
 static const struct test_child children[] = {
 	{"write", child_write},
 	{"write_large_class", child_write_large_class},
@@ -198,6 +220,7 @@ static const struct test_child children[] = {
 	{"honest", child_honest},
 	{"counters", child_counters},
 	{"stashed", child_stashed},
+	{"limits", child_limits},
 	{"value", child_value},
 	{NULL, NULL},
 };
@@ -269,7 +292,9 @@ main(int argc, char **argv) {
 	child_runs("honest", "lg_san_uaf_align:0,tcache:false");
 	child_runs("honest", "lg_san_uaf_align:0,prof:true,lg_prof_sample:12,prof_prefix:");
 	child_runs("counters", "lg_san_uaf_align:0");
-	if (ctl_bool("config.stats"))
+	if (ctl_bool("config.stats")) {
 		child_runs("stashed", "lg_san_uaf_align:0,narenas:1");
+		child_runs("limits", "lg_san_uaf_align:0,narenas:1");
+	}
 	return done_testing();
 }

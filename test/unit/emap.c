@@ -116,6 +116,28 @@ test_no_huge_leaf(void) {
 	pages_boot_thp();
 }
 
+/* Each 4 KiB of elements, those of 2 MiB, count once, however often they are asked for. */
+static void
+test_bytes(void) {
+	static bool is_there[2 << (EMAP_LG_LEAF - 21)];
+	char *base = FAR + ((size_t)8 << EMAP_LG_LEAF);
+	uint64_t seed = 9;
+	size_t want = emap_bytes();
+	unsigned bad = 0;
+	for (unsigned round = 0; round < 600; round++) {
+		size_t from = draw_below(&seed, sizeof(is_there) << 21) & ~PAGE_MASK;
+		size_t size = PAGE * (1 + draw_below(&seed, (8 << 20) / PAGE));
+		size = min_zu(size, (sizeof(is_there) << 21) - from);
+		bad += wrong_if(emap_reserve(base + from, size) != 0);
+		for (size_t i = from >> 21; i <= (from + size - 1) >> 21; i++) {
+			want += is_there[i] ? 0 : 4096;
+			is_there[i] = true;
+		}
+		bad += wrong_if(emap_bytes() != want);
+	}
+	is_uint(bad, 0, "bytes of the map in use");
+}
+
 static void
 test_boundary(void) {
 	one = extent(FAR + 16 * PAGE, 8);
@@ -242,6 +264,7 @@ body(void) {
 	test_lookup();
 	test_window();
 	test_no_huge_leaf();
+	test_bytes();
 	test_boundary();
 	test_slab();
 	test_slab_bins();

@@ -304,8 +304,53 @@ test_no_memory(void) {
 	ok(is_json(), "and with memory again");
 }
 
+/* Samples of each class, in JSON and in the tables, are those of its node; most have none. */
+static int
+child_samples(void) {
+	unsigned bad = 0, nsampled = 0;
+	uint64_t of[4];
+	size_t len;
+	void *p[50];
+	char name[64];
+	for (unsigned i = 0; i < ARRAY_LEN(p); i++)
+		p[i] = keep(malloc(i % 5 == 0 ? 50000 : 90 + i));
+	for (unsigned i = 0; i < ARRAY_LEN(p); i += 3)
+		free(p[i]);
+	for (unsigned is_table = 0; is_table < 2; is_table++) {
+		print(is_table ? "a" : "Ja");
+		const char *from = text;
+		for (unsigned i = 0; i < SC_NSIZES && from != NULL; i++) {
+			bool is_bin = i < SC_NBINS;
+			for (unsigned k = 0; k < 2; k++) {
+				len = 2 * sizeof(of[0]);
+				snprintf(name, sizeof(name), "prof.stats.%s.%u.%s", is_bin ? "bins" : "lextents",
+				    is_bin ? i : i - SC_NBINS, k == 0 ? "live" : "accum");
+				bad += wrong_if(mallctl(name, &of[2 * k], &len, NULL, 0) != 0);
+			}
+			if (is_table && of[3] == 0)
+				continue;
+			char row[256];
+			snprintf(row, sizeof(row), is_table ? " %20llu %16llu %20llu %16llu "
+			    : "\"prof_live_requested\":%llu,\"prof_live_count\":%llu,"
+			    "\"prof_accum_requested\":%llu,\"prof_accum_count\":%llu",
+			    (unsigned long long)of[0], (unsigned long long)of[1],
+			    (unsigned long long)of[2], (unsigned long long)of[3]);
+			nsampled += of[3] > of[1] && of[1] > 0 && of[0] > of[1];
+			from = strstr(from, is_table ? row : "\"prof_live_requested\":");
+			bad += wrong_if(from == NULL || strncmp(from, row, strlen(row)) != 0);
+			from = from == NULL ? NULL : from + 1;
+		}
+	}
+	is_uint(bad, 0, "samples are told as the nodes have them");
+	ok(nsampled >= 4, "of some classes some live");
+	return done_testing();
+}
+
+static const struct test_child children[] = {{"samples", child_samples}, {NULL, NULL}};
+
 int
-main(void) {
+main(int argc, char **argv) {
+	test_children(argc, argv, children);
 	void *p = malloc(100000);
 
 	test_json();
@@ -316,5 +361,8 @@ main(void) {
 	test_keeps_nothing();
 	test_no_memory();
 	free(p);
+	if (config_prof && config_stats) {
+		child_runs("samples", "prof:true,prof_stats:true,lg_prof_sample:0,narenas:1");
+	}
 	return done_testing();
 }
