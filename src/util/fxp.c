@@ -1,7 +1,8 @@
 /*
  * Reads and prints unsigned numbers in 16.16 fixed point.
  * Both directions round to nearest, and printing chooses the fewest decimals that read back as the
- * same number, so a printed option can be set again unchanged. Pure functions without a lock.
+ * same number, so a printed option can be set again unchanged. What is above 0 does not become 0,
+ * which may mean "no limit". Pure functions without a lock.
  * Parsing is called by conf_store.c and prof_session.c, printing by stats.c and prof_request.c.
  */
 #include "util/fxp.h"
@@ -17,11 +18,11 @@ is_digit(char c) {
 }
 
 /*
- * Reads the digits behind the point as a fraction of 2^16, rounded to nearest (so it may be 2^16).
- * Moves *s behind the digits.
+ * Reads the digits behind the point as a fraction of 2^16, rounded to nearest (so it may be 2^16);
+ * `least` instead of 0 if one of those that are read is not 0. Moves *s behind the digits.
  */
 static uint32_t
-fxp_parse_frac(const char **s) {
+fxp_parse_frac(const char **s, uint32_t least) {
 	uint64_t num = 0;
 	uint64_t den = 1;
 	unsigned n = 0;
@@ -33,7 +34,8 @@ fxp_parse_frac(const char **s) {
 		}
 	}
 	/* num < den <= 10^14 < 2^47: the shifted product stays below 2^63. */
-	return (uint32_t)(((num << 16) + den / 2) / den);
+	uint32_t frac = (uint32_t)(((num << 16) + den / 2) / den);
+	return frac == 0 && num != 0 ? least : frac;
 }
 
 int
@@ -54,7 +56,7 @@ fxp_parse(fxp_t *out, const char *s, char **end) {
 		if (!is_digit(*s)) {
 			return EINVAL;
 		}
-		value += fxp_parse_frac(&s);
+		value += fxp_parse_frac(&s, whole == 0 ? 1 : 0);
 	}
 	/* Inputs such as 65535.99999999 are in range but would round up to 2^32. */
 	*out = value > FXP_MAX ? FXP_MAX : (fxp_t)value;

@@ -20,9 +20,10 @@ typedef uint32_t fxp_t;
 
 /*
  * Parses digits[.digits] or .digits ("5." is EINVAL), rounded to the nearest multiple of 2^-16, but
- * at most FXP_MAX. Behind the point 14 digits count, and more are skipped; what follows the number
- * is not looked at. Returns 0, EINVAL (not a number) or ERANGE (65536 or more before rounding). On
- * success only, *out is set and *end (end may be NULL) points behind the number.
+ * at most FXP_MAX, and 2^-16 for a number between 0 and that. Behind the point 14 digits count, and
+ * more are skipped; what follows the number is not looked at. Returns 0, EINVAL (not a number) or
+ * ERANGE (65536 or more before rounding). On success only, *out is set and *end (end may be NULL)
+ * points behind the number.
  */
 int fxp_parse(fxp_t *out, const char *s, char **end);
 
