@@ -192,7 +192,7 @@ void
 server_tick(int64_t now_ms) {
 	pthread_mutex_lock(&conns_lock);
 	for (conn_t *c = conns.next, *next; c != &conns; c = next) {
-		next = c->next; /* one that is ended comes again at the end of the list, without an age */
+		next = c->next; /* conn_end() appends c with a new since_ms: it comes again, and stays */
 		int64_t age = now_ms - c->since_ms;
 		if ((c->phase == phase_reading && age > READING_MS) || (c->phase == phase_sending
 		    && age > SENDING_MS)) {

@@ -16,7 +16,7 @@ void server_start(void);
 
 /*
  * Ends connections that take more than 30 s to send a request (idle ones too) or 60 s to read the
- * answer. now_ms: monotonic clock. Called by main() about every second.
+ * answer. now_ms: client_now_ms(), not later than now. Called by main() about every second.
  */
 void server_tick(int64_t now_ms);
 

@@ -51,8 +51,25 @@ my %escape = (SP => '@', BP => '*', RF => '&', LT => '<', GT => '>', LP => '(', 
 sub of_rust {
 	my ($text) = @_;
 	$text =~ s/(^|::|\.\.)_(?=\$)/$1/g; # the _ is there for linkers
-	$text =~ s/(\.\.)|\$u([2-7][0-9a-f])\$|\$(SP|BP|RF|LT|GT|LP|RP|C)\$/defined $1 ? '::' : defined $2 ? chr hex $2 : $escape{$3}/ge;
+	$text =~ s/(\.\.)|\$(SP|BP|RF|LT|GT|LP|RP|C)\$/defined $1 ? '::' : $escape{$2}/ge;
+	return unescaped($text);
+}
+
+# The same name with the letters of its escapes, in UTF-8: $ue9$ is the letter of that number.
+sub unescaped {
+	my ($text) = @_;
+	$text =~ s/(\$u([0-9a-f]{2,6})\$)/code_point(hex $2) \/\/ $1/ge;
 	return $text;
+}
+
+# A code point in UTF-8; undef if it is none, or a control character.
+sub code_point {
+	my ($number) = @_;
+	return undef if $number < 0x20 || $number >= 0x7f && $number < 0xa0
+	    || $number >= 0xd800 && $number < 0xe000 || $number > 0x10ffff;
+	my $letter = chr $number;
+	utf8::encode($letter);
+	return $letter;
 }
 
 # If the name goes on with a pattern, moves behind it and returns true.

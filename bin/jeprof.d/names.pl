@@ -117,30 +117,13 @@ sub shorten {
 	return $shortened{$name} //= shorten_once($name);
 }
 
-# A name of Rust's older scheme with letters, in UTF-8, for what demanglers leave of its escapes:
-# $ue9$ is the letter of that number.
-sub of_rust {
-	my ($text) = @_;
-	$text =~ s/(\$u([0-9a-f]{2,6})\$)/letter(hex $2) \/\/ $1/ge;
-	return $text;
-}
-
-# A code point in UTF-8; undef if it is none, or a control character.
-sub letter {
-	my ($number) = @_;
-	return undef if $number < 0x20 || $number >= 0x7f && $number < 0xa0
-	    || $number >= 0xd800 && $number < 0xe000 || $number > 0x10ffff;
-	my $letter = chr $number;
-	utf8::encode($letter);
-	return $letter;
-}
-
 # A name without parameters, template arguments, return type and what compilers append.
 sub shorten_once {
 	my ($name) = @_;
 	my $text = $name;
 	$text =~ s/(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)(?:\.\d+)?)+$//;
-	$text = of_rust($text) if $text =~ s/::h[0-9a-f]{16}$//; # the hash that older names end in
+	# Rust: the hash that older names end in, and escapes of letters, which demanglers leave there.
+	$text = Cxx::unescaped($text) if $text =~ s/::h[0-9a-f]{16}$// && $text =~ /\$u/;
 	$text =~ s/(?<=\w)\[[0-9a-f]{1,16}\]//g; # Rust: the hashes of crates in newer names
 	my $whole = length $text ? $text : $name;
 	for (1 .. DEEPEST) { $text = of_type($text) // last }

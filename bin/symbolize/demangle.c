@@ -374,7 +374,7 @@ put_utf8(unsigned long point, char *to) {
 /*
  * Writes the character for which an escape of Rust's older names stands, and sets *len to the bytes
  * of the escape, which are more. Returns the number of bytes written; 0: the text does not begin
- * with one, or with one of a control character.
+ * with one, or with one of a control character or of no character.
  */
 static size_t
 unescape_one(const char *text, size_t *len, char *to) {

@@ -97,7 +97,7 @@
  * none; text for the manual.
  */
 #define ARENA_MUTEXES(X) \
-	X(large, NULL, "kept for its name: there is none, and all are 0") \
+	X(large, NULL, "kept for its name: there is no such lock, and all are 0") \
 	X(extent_avail, &a->pac.src.edata_cache.mtx, "lock of the spare descriptors") \
 	X(extents_dirty, &a->pac.dirty.mtx, "lock of the dirty pages") \
 	X(extents_muzzy, &a->pac.muzzy.mtx, "lock of the muzzy pages") \

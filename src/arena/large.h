@@ -144,9 +144,10 @@ void large_marks_check(const edata_t *e);
 int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
     bool may_cache);
 /*
- * Moves the pages of a large object into a longer extent, without a copy; usize: its new size, a
- * multiple of PAGE. Returns its new address, and e is no more; NULL: not possible, or not worth it,
- * and nothing has changed. A sample keeps its record. zero: new bytes must be zero.
+ * Moves the pages of a large object into a longer extent; if they are several mappings, less than
+ * half of them is copied. usize: its new size, a multiple of PAGE. Returns its new address, and e
+ * is no more; NULL: not possible, or not worth it, and nothing has changed. A sample keeps its
+ * record. zero: new bytes must be zero.
  */
 void *arena_large_try_move(edata_t *e, size_t usize, bool zero);
 /*

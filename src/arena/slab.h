@@ -5,10 +5,10 @@
  * nfree are protected by the lock of the slab's bin, which callers (bin.c, holes.c) hold; icheck.c
  * and ctl_experimental.c also read them without it: the bit of a region that is in use does not
  * change, and a number may be old. A slab that is not yet, or no longer, in a bin belongs to one
- * thread (arena.c, arena_life.c, holes.c). slab_name() (tcache.c), slab_nused() (prof_frag.c) and
- * slab_rec() (samples) need no lock. Regions are handed out from the lowest
- * address up (with canaries the first one last), so that the rest of a slab stays untouched as long
- * as possible.
+ * thread (arena.c, arena_life.c, holes.c). slab_name() (tcache.c), slab_nused() (prof_frag.c),
+ * slab_rec() (samples) and slab_is_taken() of a region that is the caller's need no lock. Regions
+ * are handed out from the lowest address up (with canaries the first one last), so that the rest of
+ * a slab stays untouched as long as possible.
  */
 #pragma once
 

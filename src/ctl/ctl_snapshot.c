@@ -28,7 +28,7 @@ static struct {
 	atomic_b_t has_destroyed;
 } snapshots = {.epoch = 1};
 
-/* The list has all members that are in front of `background`, so none is forgotten. */
+/* SNAPSHOT_GLOBAL_FIELDS has all members in front of `background`, so none is forgotten. */
 #define COUNT_SIZE(name, type, says) +sizeof(type)
 cassert(offsetof(snapshot_global_t, background) == 0 SNAPSHOT_GLOBAL_FIELDS(COUNT_SIZE));
 #undef COUNT_SIZE

@@ -8,8 +8,8 @@
  * run is taken; after a first failure nothing is populated any more. No lock of its own:
  * ahead_fill() takes those of the two caches, and that of growth, under which the retained cache's
  * is taken again; the other functions take none, and piece.c and bases call them under their locks.
- * Called by pac.c, by piece.c (which has counters here), by bases
- * (meta/base.h) through a hook, and by jemalloc_init.c.
+ * Called by pac.c, by piece.c (which has counters here), by bases (meta/base.h) through a hook, and
+ * by jemalloc_init.c; thp_stats_read() by ctl_snapshot.c, prof_frag.c and prof_figures.c.
  */
 #pragma once
 
@@ -31,8 +31,8 @@ extern bool opt_populate;
 #define AHEAD_ROOM (ZU(4) << 20)
 
 /*
- * Counters of the process since its start, stats.thp.*: X(name, type, text for the manual). The
- * first four are of this file, the others of the huge pieces (piece.c).
+ * Counters of the process, stats.thp.*, all but `pieces` since its start: X(name, type, text for
+ * the manual). The first four are of this file, the others of the huge pieces (piece.c).
  */
 #define THP_STATS_FIELDS(X) \
 	X(populated, size_t, "bytes that were populated before their first touch, since the start") \

@@ -6,8 +6,8 @@
  * system refuses the second step, the pages move back, and nothing is moved any more in the
  * process. The new extent may be unmapped then, and another thread may map something there at any
  * time. So it is mapped again only if the place is still free; otherwise the address space is given
- * up. An extent that has grown in place may be several mappings; then a part of the first moves,
- * and the rest, less than half, is copied.
+ * up. An extent that has grown in place may be several mappings; then most of the first one moves,
+ * and the rest, less than half of the extent, is copied.
  * Invariant: both extents belong to the caller throughout, so no lock is needed but those that the
  * page cache takes itself. Called by large.c.
  */
@@ -96,7 +96,7 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 		return NULL;
 	}
 	memcpy(to->addr + n, e->addr + n, e->size - n);
-	to->is_zeroed = true; /* what follows the pages of e */
+	to->is_zeroed = true; /* what follows the contents of e */
 	extent_set_moved(to, true);
 	pac_leave_room(pac, to, size);
 	emap_set_boundary(to);

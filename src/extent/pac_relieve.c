@@ -78,9 +78,9 @@ pac_relieve_from_locked(pac_t *pac, ecache_t *c, size_t want) {
 }
 
 /*
- * Returns empty slabs, in the pass in which the hot extents go to their slabs. Unused pages of the
- * other slabs stay: they free no address space. Returns the bytes that were unmapped; 0 with the
- * option retain, as pac_relieve() finds them retained.
+ * Gives back empty slabs, in the pass in which the hot extents go to their slabs. Unused pages of
+ * the other slabs stay: they free no address space. Returns the bytes that were unmapped; 0 with
+ * the option retain, as pac_relieve() finds them retained.
  */
 static size_t
 pac_relieve_slabs(pac_t *pac, bool may_wait) {

@@ -86,7 +86,8 @@ edata_t *pac_committed(pac_t *pac, edata_t *e);
  * while a hook of the user runs. Returns 0; or EBUSY, with the mutex unlocked, if this thread is in
  * a pass of d already, and without may_wait also if another thread is, or holds the mutex. With
  * may_wait the call waits until no other thread is: it releases the mutex, pauses, locks the mutex
- * and looks again. pac_pass_unlock() ends the pass and unlocks the mutex.
+ * and looks again. pac_pass_unlock() ends the pass and unlocks the mutex. A caller that unlocks the
+ * mutex amid the pass ends it by pac_pass_end() instead.
  */
 int pac_pass_lock(pac_decay_t *d, bool may_wait);
 void pac_pass_unlock(pac_decay_t *d);

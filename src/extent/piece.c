@@ -4,7 +4,7 @@
  * is changed under grow_mtx; the pointer to it may be read without. grow_mtx is held during the
  * first touch of a piece too: other threads of the arena that need fresh memory wait and then share
  * this piece, instead of making one each. Functions named _locked need it. Called by pac*.c,
- * holes.c, shut.c and jemalloc_init.c.
+ * holes.c, shut.c, ctl_snapshot.c and jemalloc_init.c.
  */
 #include "extent/piece.h"
 

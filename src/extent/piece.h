@@ -11,7 +11,7 @@
  * piece_flush_locked() is called with it. piece_break() needs none: the page map's bit is atomic,
  * and the caller owns the memory of the range. Callers are inside the gate (os/gate.h: fork waits
  * meanwhile) and hold no lock of a cache. Called by pac*.c, piece_break() by holes.c and shut.c
- * too, piece_boot() by jemalloc_init.c; mallctl and the profiler read the counters.
+ * too, piece_boot() by jemalloc_init.c, piece_state() by ctl_snapshot.c.
  */
 #pragma once
 

@@ -360,9 +360,13 @@ pages_move_out(void *from, size_t *size) {
 	size_t step = PAGE_CEILING(*size / 16), least = *size / 2;
 	assert(is_range(from, *size));
 	int err = try_move_and_stay(from, *size, 0, NULL, &at);
+	/* Only the first mapping can move now, so whether it is locked is asked once. */
+	if (err == EFAULT && os_madvise(from, PAGE, ADVICE_COLD) == EINVAL) {
+		return NULL;
+	}
 	while (err == EFAULT && *size > least + step) {
 		*size -= step;
-		err = try_move_and_stay(from, *size, 0, NULL, &at);
+		err = try_move(from, *size, *size, MOVE_DONTUNMAP, NULL, &at);
 	}
 	return err == 0 ? at : NULL;
 }

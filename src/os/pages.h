@@ -95,10 +95,10 @@ int pages_move_bytes(void *from, size_t size, void *to, bool may_go);
 /*
  * Moves private pages to an address of the system's choice, aligned only to the kernel's page. The
  * range stays mapped, and what has moved reads as zero. *size: bytes of the range; then those that
- * have moved, which is less if the range consists of several mappings, but more than half: mremap
- * moves one mapping, and nothing says where it ends. NULL: nothing was done, because the first
- * mapping is shorter than that, the range is locked, there is no memory, or the system is older
- * than 5.7.
+ * have moved. mremap moves one mapping, and nothing says where it ends: if the range consists of
+ * several, what moves is the most sixteenths, at least 9, that are a part of the first one. NULL:
+ * nothing was done, because the first mapping is shorter than that, it is locked, there is no
+ * memory, or the system is older than 5.7.
  */
 void *pages_move_out(void *from, size_t *size);
 /* Returns 0 or the errno value of munmap(2); ENOMEM: the range is still mapped. */

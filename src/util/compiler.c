@@ -5,6 +5,7 @@
  * and takes no lock for it; a malloc_message function of the program may. Both functions are called
  * only by the macros in the header, in debug builds, and neither returns.
  */
+#include "util/compiler.h"
 
 #include <stdlib.h>
 #include <unistd.h>

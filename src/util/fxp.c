@@ -19,14 +19,16 @@ is_digit(char c) {
 
 /*
  * Reads the digits behind the point as a fraction of 2^16, rounded to nearest (so it may be 2^16);
- * `least` instead of 0 if one of those that are read is not 0. Moves *s behind the digits.
+ * `least` instead of 0 if a digit is not 0. Moves *s behind the digits.
  */
 static uint32_t
 fxp_parse_frac(const char **s, uint32_t least) {
 	uint64_t num = 0;
 	uint64_t den = 1;
 	unsigned n = 0;
+	bool is_zero = true;
 	for (; is_digit(**s); (*s)++) {
+		is_zero = is_zero && **s == '0';
 		if (n < FXP_FRAC_DIGITS_READ) {
 			num = num * 10 + (uint64_t)(**s - '0');
 			den *= 10;
@@ -35,7 +37,7 @@ fxp_parse_frac(const char **s, uint32_t least) {
 	}
 	/* num < den <= 10^14 < 2^47: the shifted product stays below 2^63. */
 	uint32_t frac = (uint32_t)(((num << 16) + den / 2) / den);
-	return frac == 0 && num != 0 ? least : frac;
+	return frac == 0 && !is_zero ? least : frac;
 }
 
 int

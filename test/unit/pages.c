@@ -468,8 +468,9 @@ static void
 test_move_part(void) {
 	size_t part[][2] = {{31, 30}, {30, 30}, {24, 24}, {19, 18}, {18, 18}, {17, 0}, {1, 0}};
 	unsigned wrong = 0;
-	if (moved_of_first(32, &wrong) != 32) {
-		skip(8, "no pages move here");
+	/* An emulator may not divide its own mapping. */
+	if (moved_of_first(32, &wrong) != 32 || moved_of_first(1, &wrong) == 32) {
+		skip(8, "no pages move here, or a range is always one mapping");
 		return;
 	}
 	for (unsigned i = 0; i < sizeof(part) / sizeof(*part); i++) {
