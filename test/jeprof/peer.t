@@ -60,7 +60,7 @@ my $threads = "#include <pthread.h>\n#include <stdint.h>\n" . $head . <<'C';
 KEEP static void keep_a(int n) { for (int i = 0; i < n; i++) { sink = malloc(1500); } }
 KEEP static void keep_b(int n) { for (int i = 0; i < n; i++) { sink = malloc(64); } }
 KEEP static void pass(int n) { for (int i = 0; i < n; i++) { void *volatile p = malloc(4096); free(p); } }
-static void *work(void *arg) { int n = (int)(intptr_t)arg; keep_a(100 * n); keep_b(2000 * n); pass(500); return NULL; }
+static void *work(void *arg) { int n = (int)(intptr_t)arg; keep_a(1000 + 100 * n); keep_b(2000 * n); pass(500); return NULL; }
 int main(void) {
 	pthread_t t[8];
 	for (int i = 0; i < 8; i++) { pthread_create(&t[i], NULL, work, (void *)(intptr_t)(i + 1)); }
