@@ -79,9 +79,9 @@ pac_try_move(pac_t *pac, edata_t *e, size_t size, size_t alignment) {
 	piece_break(e->addr, n);
 	/*
 	 * The room, a quarter of the size, lets blocks grow in place by small steps, each of which
-	 * would otherwise move the whole block; a block that grows by larger steps moves rarely, and
-	 * would leave most of its room unused. It is in the mapping of the moved pages, so that a block
-	 * which has grown into it is one mapping and can move again.
+	 * would otherwise move the whole block. A block that grows by larger steps takes few of them,
+	 * and room would cost it more memory than the moves are worth. The room is in the mapping of
+	 * the moved pages, so that a block which has grown into it is one mapping and can move again.
 	 */
 	size_t room = size - e->size < size / 16 ? align_up(size / 4, max_zu(PAC_GRAIN, PAGE)) : 0;
 	edata_t *to = pac_alloc_new(pac, size, room, alignment);

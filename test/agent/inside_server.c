@@ -7,6 +7,7 @@ static int note_shutdown(int fd, int how);
 #define shutdown note_shutdown
 #include "server.c"
 #include "expect.h"
+#include "../include/pick.h"
 
 enum { LIMIT = 5, MOST = 40, NONE = MOST };
 options_t options = {.connections_max = LIMIT};
@@ -46,13 +47,6 @@ MHD_get_connection_info(struct MHD_Connection *c, enum MHD_ConnectionInfoType ty
 	fd.connect_fd = (int)(c - each);
 	c->info.socket_context = c->context;
 	return type == MHD_CONNECTION_INFO_CONNECTION_FD ? &fd : &c->info;
-}
-
-static unsigned
-pick(unsigned n) {
-	static uint64_t state = 1;
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(state >> 33) % n;
 }
 
 static void

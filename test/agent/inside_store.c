@@ -5,6 +5,7 @@
  */
 #include "dead_store.c"
 #include "expect.h"
+#include "../include/pick.h"
 
 options_t options;
 
@@ -23,13 +24,6 @@ static struct {
 	uint64_t bytes, end_ms;
 } is_there[DEAD_MAX + 1];
 static unsigned n_there;
-
-static unsigned
-pick(unsigned n) {
-	static uint64_t state = 1;
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return (unsigned)(state >> 33) % n;
-}
 
 static void
 forget(unsigned i) {

@@ -10,6 +10,8 @@
 
 #include "prof/control/prof_mailbox.h"
 
+#include "../include/pick.h"
+
 enum { CLOCK_AHEAD = -5000000 };
 
 static prof_mailbox_t box;
@@ -24,18 +26,6 @@ static struct {
 	const char *verb;     /* a start or a set may stay as long as its lease */
 	bool is_taken, is_answered, has_lease, is_whole;
 } model[PROF_MAILBOX_SLOTS];
-
-static uint64_t
-draw(void) {
-	static uint64_t state = 1;
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return state >> 33;
-}
-
-static unsigned
-pick(unsigned n) {
-	return (unsigned)(draw() % n);
-}
 
 int64_t
 client_now_ms(void) {
