@@ -47,16 +47,21 @@ record_next(const record_t *r) {
 	return atomic_load_p(r == NULL ? &history.first : &r->next, MO_ACQUIRE);
 }
 
-/* Whether the record is of this object: it has the same range, load bias, path and build id. */
+/* Bytes of the object's build id that a record keeps: all of them, or 0. */
+static uint8_t
+kept_build_id(const struct sys_module_s *m) {
+	return m->build_id_len <= MODULE_BUILD_ID_MAX ? (uint8_t)m->build_id_len : 0;
+}
+
+/*
+ * Whether the record is of this object: it has the same range, load bias and path, and as much of
+ * the build id as a record keeps.
+ */
 static bool
 is_record_of(const record_t *r, const struct sys_module_s *m) {
-	if (r->start != m->start || r->end != m->end || r->bias != m->bias
-	    || strcmp(r->path, m->path) != 0) {
-		return false;
-	}
-	/* A build id that was too long to be kept is not compared. */
-	return r->build_id_len == 0 || (r->build_id_len == m->build_id_len
-	    && memcmp(r->build_id, m->build_id, r->build_id_len) == 0);
+	return r->start == m->start && r->end == m->end && r->bias == m->bias
+	    && strcmp(r->path, m->path) == 0 && r->build_id_len == kept_build_id(m)
+	    && (r->build_id_len == 0 || memcmp(r->build_id, m->build_id, r->build_id_len) == 0);
 }
 
 /*
@@ -129,7 +134,7 @@ note_module(void *ctx UNUSED, const struct sys_module_s *m) {
 	r->start = m->start;
 	r->end = m->end;
 	r->bias = m->bias;
-	r->build_id_len = m->build_id_len <= MODULE_BUILD_ID_MAX ? (uint8_t)m->build_id_len : 0;
+	r->build_id_len = kept_build_id(m);
 	if (r->build_id_len > 0) {
 		memcpy(r->build_id, m->build_id, r->build_id_len);
 	}

@@ -89,12 +89,18 @@ overlap(const struct object *a, const struct object *b) {
 	return a->at < b->at + b->n && b->at < a->at + a->n;
 }
 
-/* A record without a build id serves for any. */
+/* What a record says of an object: one whose build id is too long has none. */
+static struct object
+as_recorded(const struct object *o) {
+	struct object kept = *o;
+	kept.build_id = id_lengths[o->build_id] > MODULE_BUILD_ID_MAX ? 0 : o->build_id;
+	return kept;
+}
+
 static bool
 is_of(const struct object *record, const struct object *o) {
-	struct object same = *o;
-	same.build_id = record->build_id == 0 ? 0 : o->build_id;
-	return memcmp(record, &same, sizeof(same)) == 0;
+	struct object kept = as_recorded(o);
+	return memcmp(record, &kept, sizeof(kept)) == 0;
 }
 
 /* An object needs a record if the last one that was there is another one's. */
@@ -107,8 +113,7 @@ model_look(const struct object *o) {
 	}
 	bool is_recorded = nrecorded >= MODULE_HISTORY_ENOUGH ? same != 0 : same != 0 && same == last;
 	if (!is_recorded && nrecorded < MOST) {
-		recorded[++nrecorded] = *o;
-		recorded[nrecorded].build_id = o->build_id == 3 ? 0 : o->build_id;
+		recorded[++nrecorded] = as_recorded(o);
 	}
 }
 
