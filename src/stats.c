@@ -1,8 +1,8 @@
 /*
  * malloc_stats_print (stats.h): text tables or JSON. The report takes its own snapshot of the
  * counters first (report_gather), so that its numbers belong together although other threads run,
- * and prints from it part by part; option letters omit parts. Only settings, zero_reallocs and the
- * counts of samples (prof_*) are read when they are printed. The JSON of a directory of counters is
+ * and prints from it part by part; option letters omit parts. Only settings, the number of arenas,
+ * zero_reallocs and the counts of samples (prof_*) are read when they are printed. The JSON of a directory of counters is
  * made from its node of mallctl, which has the names, types and places of the fields; one function
  * prints both the header and the rows of a table.
  *
@@ -69,15 +69,15 @@ wants(const report_t *r, char part) {
 
 /* ------------------------------------------------------------------ values */
 
-/* The directory of this name below dir, which has one. */
+/* The child of this name of a directory, which has one. */
 static const ctl_node_t *
 child(const ctl_node_t *dir, const char *name) {
-	const ctl_node_t *node = dir->children;
-	while (strcmp(node->name, name) != 0) {
-		assert(node < &dir->children[dir->nchildren]);
-		node++;
+	size_t i = 0;
+	while (i + 1 < dir->nchildren && strcmp(dir->children[i].name, name) != 0) {
+		i++;
 	}
-	return node;
+	assert(strcmp(dir->children[i].name, name) == 0);
+	return &dir->children[i];
 }
 
 static void
@@ -102,7 +102,7 @@ json_dir(emitter_t *em, const ctl_node_t *dir, const void *whole, size_t i) {
 	emitter_json_object_end(em);
 }
 
-/* Pages of slabs that are not huge which are neither in use nor dirty: they have no memory. */
+/* Pages without memory in slabs that are not huge: neither in use nor dirty. */
 static size_t
 nretained_nonhuge(const hpa_slabs_stats_t *s) {
 	size_t pages = s->npageslabs_nonhuge << (HSLAB_LG_SIZE - LG_PAGE);
@@ -223,7 +223,10 @@ line_mutex(emitter_t *em, bool is_header, const char *name, const mutex_prof_dat
 	line_end(&l);
 }
 
-/* The locks of the directory "mutexes" of all or of an arena, of which `whole` is the snapshot. */
+/*
+ * Prints the directory "mutexes" of stats or of stats.arenas.<i>; `whole` is its part of the
+ * snapshot (snapshot_global_t, snapshot_arena_t).
+ */
 static void
 print_mutexes(emitter_t *em, const ctl_node_t *of, const void *whole, uint64_t uptime_ns) {
 	const ctl_node_t *dir = child(of, "mutexes");
@@ -475,9 +478,9 @@ line_group(emitter_t *em, bool is_header, const char *name, const class_stats_t 
 	line_end(&l);
 }
 
-/* A row of a name and a number of bytes. */
+/* A row of a name and a number. */
 static void
-line_bytes(emitter_t *em, const char *name, size_t value) {
+line_value(emitter_t *em, const char *name, size_t value) {
 	line_t l = line_begin(em, false, 0);
 	cell_text(&l, -21, "", name);
 	cell(&l, 16, "", value);
@@ -490,7 +493,7 @@ arena_dir(void) {
 	return child(&ctl_dir_stats, "arenas")->children;
 }
 
-/* The fields of an arena that JSON has in the object of hpa, without "hpa_" in front; or others. */
+/* of_hpa: the fields of an arena whose names begin with hpa_, without that prefix; else the others. */
 static void
 json_arena_fields(emitter_t *em, const snapshot_arena_t *a, bool of_hpa) {
 	const ctl_node_t *dir = arena_dir();
@@ -541,8 +544,8 @@ table_arena_head(emitter_t *em, const snapshot_arena_t *a) {
 	line_decay(em, false, "dirty:", a->dirty_decay_ms, s->pdirty, &s->dirty);
 	line_decay(em, false, "muzzy:", a->muzzy_decay_ms, s->pmuzzy, &s->muzzy);
 	table_groups(em, s);
-	line_bytes(em, "active:", s->pactive << LG_PAGE);
-#define ROW(name, type, says) line_bytes(em, #name ":", s->name);
+	line_value(em, "active:", s->pactive << LG_PAGE);
+#define ROW(name, type, says) line_value(em, #name ":", s->name);
 	ARENA_STATS_ROW_FIELDS(ROW)
 #undef ROW
 }
@@ -584,19 +587,13 @@ json_prof(emitter_t *em, szind_t szind) {
 	emitter_json_kv(em, "prof_accum_count", emitter_type_uint64, &accum.count);
 }
 
-/*
- * Adds the share of the slabs' regions in use, with three decimals; "race" if the counters were
- * read during a change and exceed 1. 1 without slabs.
- */
+/* Adds the share of the slabs' regions in use, with three decimals; 1 without slabs. */
 static void
 cell_util(const line_t *l, const bin_stats_t *b, const bin_info_t *info) {
 	char text[16];
 	uint64_t room = (uint64_t)info->nregs * b->curslabs;
 	uint64_t permille = room == 0 ? 1000 : b->curregs * 1000 / room;
-	if (permille > 1000) {
-		cell_text(l, 7, "util", " race");
-		return;
-	}
+	assert(b->curregs <= room);
 	fmt_snprintf(text, sizeof(text), permille == 1000 ? "1" : "0.%03u", (unsigned)permille);
 	cell_text(l, 7, "util", text);
 }
@@ -638,7 +635,7 @@ typedef enum { kind_small, kind_large, kind_extents } kind_t;
 typedef struct {
 	char name[16]; /* of the directory, and of the array in JSON */
 	kind_t kind;
-	bool (*is_idle)(const arena_stats_t *s, unsigned i); /* the table has no line for it */
+	bool (*is_unused)(const arena_stats_t *s, unsigned i); /* the table has no line for it */
 	void (*line)(report_t *r, bool is_header, const arena_stats_t *s, unsigned i);
 } classes_t;
 
@@ -655,7 +652,7 @@ json_class(report_t *r, kind_t kind, const ctl_node_t *dir, const snapshot_arena
 	emitter_json_object_end(&r->em);
 }
 
-/* Prints the classes of a kind; one line stands for a series of idle ones. */
+/* Prints the classes of a kind; one line stands for a series of unused ones. */
 static void
 print_classes(report_t *r, const classes_t *c, const snapshot_arena_t *a) {
 	const ctl_node_t *dir = child(arena_dir(), c->name);
@@ -665,7 +662,7 @@ print_classes(report_t *r, const classes_t *c, const snapshot_arena_t *a) {
 	for (unsigned i = 0; dir->has(i); i++) {
 		if (emitter_is_json(&r->em)) {
 			json_class(r, c->kind, dir->children, a, i);
-		} else if (c->is_idle(&a->stats, i)) {
+		} else if (c->is_unused(&a->stats, i)) {
 			in_gap = true;
 		} else {
 			table_gap(&r->em, &in_gap);
@@ -677,11 +674,11 @@ print_classes(report_t *r, const classes_t *c, const snapshot_arena_t *a) {
 }
 
 static bool
-bin_is_idle(const arena_stats_t *s, unsigned i) {
+bin_is_unused(const arena_stats_t *s, unsigned i) {
 	return s->bins[i].nslabs == 0;
 }
 
-static const classes_t bin_classes = {"bins", kind_small, bin_is_idle, line_bin};
+static const classes_t bin_classes = {"bins", kind_small, bin_is_unused, line_bin};
 
 static void
 line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
@@ -702,11 +699,11 @@ line_large(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
 }
 
 static bool
-large_is_idle(const arena_stats_t *s, unsigned i) {
+large_is_unused(const arena_stats_t *s, unsigned i) {
 	return s->lextents[i].nmalloc == 0 && s->lextents[i].nrequests == 0;
 }
 
-static const classes_t large_classes = {"lextents", kind_large, large_is_idle, line_large};
+static const classes_t large_classes = {"lextents", kind_large, large_is_unused, line_large};
 
 static void
 line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) {
@@ -726,16 +723,16 @@ line_extents(report_t *r, bool is_header, const arena_stats_t *all, unsigned i) 
 }
 
 static bool
-extents_are_idle(const arena_stats_t *s, unsigned i) {
+extents_are_none(const arena_stats_t *s, unsigned i) {
 	return s->extents[i].ndirty + s->extents[i].nmuzzy + s->extents[i].nretained == 0;
 }
 
-static const classes_t extent_classes = {"extents", kind_extents, extents_are_idle, line_extents};
+static const classes_t extent_classes = {"extents", kind_extents, extents_are_none, line_extents};
 
 /* ------------------------------------------------------------------ huge pages */
 
 static void
-line_kind(emitter_t *em, const char *title, const hpa_slabs_stats_t *s) {
+line_slabs(emitter_t *em, const char *title, const hpa_slabs_stats_t *s) {
 	if (s->npageslabs_huge + s->npageslabs_nonhuge > 0) {
 		emitter_table_printf(em, "  %s: huge: %zu, active: %zu, dirty: %zu; "
 		    "not huge: %zu, active: %zu, dirty: %zu, retained: %zu\n", title, s->npageslabs_huge,
@@ -770,7 +767,7 @@ print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 		return;
 	}
 	emitter_table_printf(em, "Small extent cache: %zu bytes, hits: %zu, misses: %zu, "
-	    "given back: %zu, with flush: %zu, overfills: %zu\n", hpa->sec_bytes, hpa->sec_hits,
+	    "freed without flush: %zu, with flush: %zu, overfills: %zu\n", hpa->sec_bytes, hpa->sec_hits,
 	    hpa->sec_misses, hpa->sec_dalloc_noflush, hpa->sec_dalloc_flush, hpa->sec_overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
 	    "dirty pages: %zu\n",
@@ -779,9 +776,9 @@ print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 	    "dehugifies: %llu\n", (unsigned long long)hpa->npurge_passes,
 	    (unsigned long long)hpa->npurges, (unsigned long long)hpa->nhugifies,
 	    (unsigned long long)hpa->nhugify_failures, (unsigned long long)hpa->ndehugifies);
-	line_kind(em, "In all slabs", &hpa->slabs);
-	line_kind(em, "In full slabs", &hpa->full_slabs);
-	line_kind(em, "In empty slabs", &hpa->empty_slabs);
+	line_slabs(em, "In all slabs", &hpa->slabs);
+	line_slabs(em, "In full slabs", &hpa->full_slabs);
+	line_slabs(em, "In empty slabs", &hpa->empty_slabs);
 	for (unsigned i = 0; i < HPA_ALLOC_KINDS; i++) {
 		line_alloc(em, &hpa->alloc[i]);
 	}
@@ -930,9 +927,7 @@ report_drop(report_t *r) {
 	struct tls_s *tls = tls_get();
 	gate_enter(tls);
 	snapshot_free(&r->snap);
-	if (r->buf != NULL) {
-		meta_free(r->buf, STATS_BUF_SIZE);
-	}
+	meta_free(r->buf, STATS_BUF_SIZE);
 	gate_exit(tls);
 }
 

@@ -19,9 +19,7 @@ mutex_t snapshot_mutex = MUTEX_INITIALIZER("ctl", WITNESS_RANK_CTL);
 static struct {
 	snapshot_t shared;
 	uint64_t epoch; /* calls of snapshot_refresh_locked() that succeeded, plus 1 */
-	uint64_t number; /* calls of snapshot_take_locked() so far */
-	/* The shared snapshot was taken once. */
-	bool is_taken;
+	bool is_taken;  /* `shared` was collected at least once */
 	/* Sums of destroyed arenas; NULL if there were none, or no memory for them. */
 	snapshot_arena_t *destroyed;
 	/* Read without the lock, to see whether the index of the destroyed arenas is valid. */
@@ -110,7 +108,6 @@ static void
 take_arena(snapshot_arena_t *to, arena_t *arena) {
 	mutex_assert_owner(&snapshot_mutex);
 	memset(to, 0, sizeof(*to));
-	to->number = snapshots.number;
 	arena_stats_merge(arena, &to->stats);
 	to->dirty_decay_ms = arena_decay_ms_get(arena, true);
 	to->muzzy_decay_ms = arena_decay_ms_get(arena, false);
@@ -120,7 +117,7 @@ take_arena(snapshot_arena_t *to, arena_t *arena) {
 }
 
 /*
- * Memory for a snapshot. If the system refuses it, as in a process that has reached its limit, some
+ * Zeroed memory for a snapshot. If the system refuses it, as in a process that has reached its limit, some
  * of what arenas do not use is returned to it first. NULL: no memory all the same.
  */
 static void *
@@ -211,9 +208,10 @@ make_room(snapshot_t *s, unsigned narenas) {
 	return 0;
 }
 
-/* Adds the arenas to s that it does not have yet; 0, or EAGAIN: not all. */
+/* Adds the arenas that the shared snapshot does not have yet; 0, or EAGAIN: not all. */
 static int
-take_new_arenas(snapshot_t *s, unsigned narenas) {
+take_new_arenas(unsigned narenas) {
+	snapshot_t *s = &snapshots.shared;
 	mutex_assert_owner(&snapshot_mutex);
 	assert(narenas <= s->capacity);
 	for (unsigned i = 0; i < narenas; i++) {
@@ -230,11 +228,12 @@ take_new_arenas(snapshot_t *s, unsigned narenas) {
 }
 
 /*
- * Collects all arenas that s has and adds them up in s->merged. One that another thread has set up
- * since take_new_arenas() is left to the next snapshot.
+ * Collects all arenas that the shared snapshot has, also new ones once more, and adds them up in
+ * `merged`. One that another thread has set up since take_new_arenas() is left to the next one.
  */
 static void
-take_arenas(snapshot_t *s) {
+take_arenas(void) {
+	snapshot_t *s = &snapshots.shared;
 	mutex_assert_owner(&snapshot_mutex);
 	assert(s->merged != NULL && s->narenas <= s->capacity);
 	for (unsigned i = 0; i < s->narenas; i++) {
@@ -242,38 +241,43 @@ take_arenas(snapshot_t *s) {
 		if (arena == NULL) {
 			forget_arena(&s->arenas[i]);
 		} else if (s->arenas[i] != NULL) {
-			if (s->arenas[i]->number != snapshots.number) { /* else it is new, and was taken now */
-				take_arena(s->arenas[i], arena);
-			}
+			take_arena(s->arenas[i], arena);
 			add_arena(&s->merged->stats, &s->arenas[i]->stats);
 		}
 	}
 }
 
+/* What a sum over arenas has in place of the settings of one. */
+static void
+set_no_settings(snapshot_arena_t *sum) {
+	sum->dss = "N/A";
+	sum->dirty_decay_ms = -1;
+	sum->muzzy_decay_ms = -1;
+}
+
 /*
- * Collects everything into s. 0, or EAGAIN: what s had is unchanged, but structs for the sum and
- * for some arenas that are new may have been added.
+ * Collects everything into the shared snapshot. 0, or EAGAIN: what it had is unchanged, but some
+ * arenas that are new may have been added.
  */
 static int
-snapshot_take_locked(snapshot_t *s) {
+collect_locked(void) {
+	snapshot_t *s = &snapshots.shared;
 	mutex_assert_owner(&snapshot_mutex);
 	unsigned narenas = arenas_narenas_total();
-	snapshots.number++;
 	int err = make_room(s, narenas);
 	if (err == 0) {
-		err = take_new_arenas(s, narenas);
+		err = take_new_arenas(narenas);
 	}
 	if (err != 0) {
 		return err;
 	}
 	memset(s->merged, 0, sizeof(*s->merged));
-	s->merged->dss = "N/A";
-	s->merged->dirty_decay_ms = -1;
-	s->merged->muzzy_decay_ms = -1;
+	set_no_settings(s->merged);
 	assert(narenas >= s->narenas); /* arenas never become fewer */
 	s->narenas = narenas;
-	take_arenas(s);
+	take_arenas();
 	take_global(&s->global, &s->merged->stats);
+	snapshots.is_taken = true;
 	return 0;
 }
 
@@ -345,24 +349,15 @@ snapshot_free(snapshot_t *s) {
 int
 snapshot_refresh_locked(void) {
 	mutex_assert_owner(&snapshot_mutex);
-	int err = snapshot_take_locked(&snapshots.shared);
-	if (err == 0) {
-		snapshots.epoch++;
-		snapshots.is_taken = true;
-	}
+	int err = collect_locked();
+	snapshots.epoch += err == 0;
 	return err;
 }
 
 const snapshot_t *
 snapshot_get_locked(void) {
 	mutex_assert_owner(&snapshot_mutex);
-	if (!snapshots.is_taken) {
-		if (snapshot_take_locked(&snapshots.shared) != 0) {
-			return NULL;
-		}
-		snapshots.is_taken = true;
-	}
-	return &snapshots.shared;
+	return snapshots.is_taken || collect_locked() == 0 ? &snapshots.shared : NULL;
 }
 
 uint64_t
@@ -445,9 +440,7 @@ snapshot_add_destroyed(arena_t *arena, arena_t *hidden) {
 	mutex_lock(&snapshot_mutex);
 	atomic_store_b(&snapshots.has_destroyed, true, MO_RELAXED);
 	if (snapshots.destroyed == NULL && room_for_arena(&snapshots.destroyed) != NULL) {
-		snapshots.destroyed->dss = "N/A";
-		snapshots.destroyed->dirty_decay_ms = -1;
-		snapshots.destroyed->muzzy_decay_ms = -1;
+		set_no_settings(snapshots.destroyed);
 	}
 	if (snapshots.destroyed != NULL && room_for_arena(&scratch) != NULL) {
 		add_destroyed_locked(arena, scratch);

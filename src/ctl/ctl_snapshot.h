@@ -68,7 +68,6 @@ typedef struct {
 
 /* Statistics of one arena, or of several that were added up. */
 typedef struct {
-	uint64_t number; /* of the snapshot for which it was taken; 0: a sum */
 	arena_stats_t stats;
 	ssize_t dirty_decay_ms;
 	ssize_t muzzy_decay_ms;
@@ -107,11 +106,11 @@ void snapshot_free(snapshot_t *s);
 int snapshot_refresh_locked(void);
 /* Number of refreshes by snapshot_refresh_locked() that succeeded, plus 1. */
 uint64_t snapshot_epoch_locked(void);
-/* The shared snapshot, taken now, without a new epoch, if there was none; NULL: no memory. */
+/* The shared snapshot; the first call collects it, without a new epoch. NULL: no memory. */
 const snapshot_t *snapshot_get_locked(void);
 /*
- * Arena `ind` of the shared snapshot, even if it was made after the last refresh; NULL: there is no
- * such arena, or no memory.
+ * Arena `ind` of the shared snapshot; one that was made after the last refresh is collected now.
+ * NULL: there is no such arena, or no memory.
  */
 const snapshot_arena_t *snapshot_arena_locked(unsigned ind);
 
