@@ -107,7 +107,7 @@ irealloc_try_in_place(tsd_t *tsd, void *ptr, uint64_t elem, const imalloc_req_t 
 	}
 	edata_t *e = elem_edata(elem);
 	size_t old = e->u.large_usize, old_usable = canary_large_size(e);
-	if (arena_large_resize(ptr, e, usize_min, usize_max, req->zero || opt_zero,
+	if (arena_large_resize(e, usize_min, usize_max, req->zero || opt_zero,
 	    req->how == alloc_how_xallocx) != 0) {
 		return false;
 	}

@@ -1,22 +1,26 @@
 /*
  * Large objects: one extent each. large.h has the contract.
  *
- * With cache_oblivious the extent of an object from LARGE_OFFSET_MIN up, with an alignment of at
- * most a cache line, has one page more than it needs, and the object starts at one of the cache
- * lines of the first page. The extent's address decides which, so that equal large buffers do not
- * all compete for the same lines of the cache. A smaller object starts where its extent starts,
+ * Offset: with cache_oblivious the extent of an object from LARGE_OFFSET_MIN up, with an alignment
+ * of at most a cache line, has one page more than it needs, and the object starts at one of the
+ * cache lines of the first page. The extent's address decides which, so that equal large buffers do
+ * not all compete for the same lines of the cache. A smaller object starts where its extent starts,
  * because the extra page would be up to a fifth of the extent; but if the user has set
  * cache_oblivious to true, objects of all sizes have an offset (opt_cache_oblivious_all in
- * large.h). A guarded object ends where its last guard begins, so it has neither the extra page nor
- * an offset. A guarded object is neither resized in place nor moved, is not cached by a thread, and
- * is never hot (unused, but kept whole for the next request of its size: extent/pac_hot.h). In a
- * bounded page cache (pac_bound) a new extent, unless chosen for guards (also if it then gets
- * none), is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused. (A write to
- * arena.<i>.oversize_threshold can bound a cache later; older extents may have any length.) Thread
- * caches hold large objects by their descriptors, so that none has to be looked up in the page map.
- * A free by the program comes here only when the cache does not take the object or returns it;
- * before that imalloc.c has ended its sample. large.h says who may call these functions; counters
- * are atomic and the page cache takes its own locks.
+ * large.h).
+ *
+ * Guards: a guarded object ends where its last guard begins, so it has neither the extra page nor
+ * an offset. It is neither resized in place nor moved, is not cached by a thread, and is never hot
+ * (unused, but kept whole for the next request of its size: extent/pac_hot.h).
+ *
+ * Bounded page caches (pac_bound): a new extent, unless chosen for guards (also if it then gets
+ * none), is a multiple of PAC_GRAIN bytes long; the rest behind the object is unused. A write to
+ * arena.<i>.oversize_threshold can bound a cache later, so older extents may have any length.
+ *
+ * Thread caches hold large objects by their descriptors, so that none has to be looked up in the
+ * page map. A free by the program comes here only when the cache does not take the object or
+ * returns it; before that imalloc.c has ended its sample. large.h says who owns an object and its
+ * descriptor, and who may call; counters are atomic, and the page cache takes its own locks.
  */
 #include "arena/large.h"
 
@@ -68,7 +72,7 @@ large_stats_sub(arena_t *a, size_t usize, unsigned n) {
 	}
 }
 
-/* Counts an object that went from one size to another as freed, allocated and requested. */
+/* Counts a resized object as freed, allocated and requested. */
 static void
 large_stats_resized(arena_t *a, size_t old, size_t usize) {
 	large_stats_sub(a, old, 1);
@@ -89,11 +93,11 @@ arena_large_count_requests(arena_t *a, szind_t szind, uint64_t nrequests, unsign
 
 /*
  * Makes an active extent a large object of usize bytes at start. szind becomes that of the class,
- * or SC_NSIZES if thread caches must not take the object. has_grown: see arena_large_note_grown()
- * in large.h.
+ * or SC_NSIZES if thread caches must not take the object. may_cache: false for an object that
+ * arena_large_note_grown() would keep from them (large.h).
  */
 static void
-large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_grown) {
+large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool may_cache) {
 	assert(e->size >= usize && !e->is_slab && start >= e->addr && start + usize <= edata_end(e));
 	e->u.large_start = start;
 	e->szind = (uint8_t)sz_s2i(usize);
@@ -106,7 +110,7 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_gr
 	 * or one that has grown.
 	 */
 	if ((sz_i2s(e->szind) != usize && e->szind < emap_ncacheable) || e->nguards != 0
-	    || (e->szind >= arena_large_explicit_min && (has_grown || !a->is_auto))) {
+	    || (e->szind >= arena_large_explicit_min && (!may_cache || !a->is_auto))) {
 		e->szind = SC_NSIZES;
 	}
 	e->u.large_bin = emap_bin_of_class(e->szind);
@@ -115,12 +119,11 @@ large_adopt(const arena_t *a, edata_t *e, size_t usize, char *start, bool has_gr
 
 void
 arena_large_note_grown(void *ptr, size_t usize) {
-	uint64_t elem = emap_elem(ptr);
 	assert(usize >= SC_LARGE_MINCLASS);
 	if (sz_s2i(usize) < arena_large_explicit_min) {
 		return;
 	}
-	edata_t *e = elem_edata(elem);
+	edata_t *e = emap_edata(ptr);
 	assert(!e->is_slab && ptr == e->u.large_start);
 	e->szind = SC_NSIZES;
 	e->u.large_bin = 0;
@@ -154,37 +157,47 @@ large_marks_check(const edata_t *e) {
 	}
 }
 
-/* Addresses and lengths of large extents are multiples of this number of bytes. */
+/* Bytes of which the address and the length of a new extent without guards are multiples. */
 static size_t
 large_grain(const arena_t *a) {
 	return pac_is_bounded(&a->pac) ? max_zu(PAC_GRAIN, PAGE) : PAGE;
+}
+
+/*
+ * Puts the marks of a new object. Pages that were never written may stay without memory, so of a
+ * zeroed object below LARGE_MARKS_FRESH none is put, and of one that may be used sparsely only the
+ * front one, next to the first byte that is likely to be used.
+ */
+static void
+large_put_first_marks(edata_t *e) {
+	bool may_be_sparse = large_may_be_sparse(e->u.large_usize);
+	if (!e->is_zeroed || (e->u.large_usize >= LARGE_MARKS_FRESH && !may_be_sparse)) {
+		large_marks_put(e);
+	} else if (large_has_marks(e) && may_be_sparse) {
+		large_mark_put(large_front(e));
+	}
 }
 
 edata_t *
 arena_large_new(arena_t *a, size_t usize, size_t alignment, bool zero) {
 	assert(usize >= SC_LARGE_MINCLASS);
 	usize = PAGE_CEILING(usize);
-	bool is_guarded = guard_count_extent(&a->guard_large, opt_san_guard_large);
-	bool may_have_offset = alignment <= CACHELINE && !is_guarded;
-	size_t grain = is_guarded ? PAGE : large_grain(a);
+	bool wants_guards = guard_count_extent(&a->guard_large, opt_san_guard_large);
+	bool may_have_offset = alignment <= CACHELINE && !wants_guards;
+	size_t grain = wants_guards ? PAGE : large_grain(a);
 	size_t size = align_up(usize + (may_have_offset ? arena_large_pad(usize) : 0), grain);
 	if (size < usize || usize == 0) {
 		return NULL;
 	}
-	edata_t *e = (is_guarded ? pac_alloc_guarded : pac_alloc)(&a->pac, size,
+	edata_t *e = (wants_guards ? pac_alloc_guarded : pac_alloc)(&a->pac, size,
 	    max_zu(alignment, grain), zero);
 	if (e == NULL) {
 		return NULL;
 	}
 	assert(is_aligned((uintptr_t)e->addr, max_zu(alignment, PAGE)) && e->recs == NULL);
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, e, usize, may_have_offset ? arena_large_start(a, e, usize) : e->addr,
-	    false);
-	if (!e->is_zeroed || (usize >= LARGE_MARKS_FRESH && !large_may_be_sparse(usize))) {
-		large_marks_put(e);
-	} else if (large_has_marks(e) && large_may_be_sparse(usize)) {
-		large_mark_put(large_front(e));
-	}
+	large_adopt(a, e, usize, may_have_offset ? arena_large_start(a, e, usize) : e->addr, true);
+	large_put_first_marks(e);
 	large_stats_add(a, usize, 1);
 	return e;
 }
@@ -208,7 +221,7 @@ large_reuse(const arena_t *a, edata_t *e, size_t usize) {
 		return;
 	}
 	atomic_store_u32(&e->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, e, usize, arena_large_start(a, e, usize), false);
+	large_adopt(a, e, usize, arena_large_start(a, e, usize), true);
 	large_marks_put(e);
 }
 
@@ -266,8 +279,9 @@ large_may_be_hot(const arena_t *a, const edata_t *e) {
 
 /*
  * Whether e can be freed together with `first`, which may become hot: a free object of the same
- * size, arena and page class. The arena, szind and is_sampled are parts of `home` (edata.h), so the
- * answer of large_may_be_hot() is the same for both, except for the marks, which are checked here.
+ * size, arena and page class. The arena, szind, state and is_sampled are parts of `home` (edata.h),
+ * so the answer of large_may_be_hot() is the same for both, except for the marks, which are checked
+ * here.
  */
 ALWAYS_INLINE bool
 large_is_alike(const edata_t *first, const edata_t *e) {
@@ -368,10 +382,10 @@ large_extent_size(const arena_t *a, const edata_t *e, size_t usize) {
  * the new size of the object. 0 or ENOMEM.
  */
 static int
-large_grow(arena_t *a, char *ptr, edata_t *e, size_t usize, bool zero) {
+large_grow(arena_t *a, edata_t *e, size_t usize, bool zero) {
 	size_t old_size = canary_large_size(e);
 	size_t size = large_extent_size(a, e, usize);
-	char *old_end = edata_end(e);
+	char *ptr = e->u.large_start, *old_end = edata_end(e);
 	if (size == 0 || e->nguards != 0
 	    || (size > e->size && pac_expand(&a->pac, e, size, zero) != 0)) {
 		return ENOMEM;
@@ -398,7 +412,7 @@ large_shrink(arena_t *a, edata_t *e, size_t usize) {
 }
 
 int
-arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
+arena_large_resize(edata_t *e, size_t usize_min, size_t usize_max, bool zero,
     bool may_cache) {
 	assert(usize_min <= usize_max && usize_min >= SC_LARGE_MINCLASS);
 	arena_t *a = large_arena(e);
@@ -406,10 +420,10 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 	large_marks_check(e);
 	if (usize_max > old) {
 		usize = usize_max;
-		int err = large_grow(a, ptr, e, usize, zero);
+		int err = large_grow(a, e, usize, zero);
 		if (err != 0 && usize_min > old && usize_min < usize_max) {
 			usize = usize_min;
-			err = large_grow(a, ptr, e, usize, zero);
+			err = large_grow(a, e, usize, zero);
 		}
 		if (err != 0) {
 			return usize_min <= old ? 0 : err;
@@ -421,7 +435,7 @@ arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bo
 		}
 	}
 	if (usize != old) {
-		large_adopt(a, e, usize, e->u.large_start, usize > old && !may_cache);
+		large_adopt(a, e, usize, e->u.large_start, usize < old || may_cache);
 		large_marks_put(e);
 		large_stats_resized(a, old, usize);
 	}
@@ -461,7 +475,7 @@ arena_large_try_move(edata_t *e, size_t usize, bool zero) {
 	to->recs = rec;
 	to->is_sampled = is_sampled;
 	atomic_store_u32(&to->u.large_is_freed, 1, MO_RELAXED);
-	large_adopt(a, to, usize, to->addr + lead, true);
+	large_adopt(a, to, usize, to->addr + lead, false);
 	if (zero) {
 		large_zero_rest(to, old, moved);
 	}

@@ -141,8 +141,7 @@ void large_marks_check(const edata_t *e);
  * zero: new bytes must be zero. may_cache: an object that grows may still enter a thread cache;
  * else the rule of arena_large_note_grown() holds.
  */
-int arena_large_resize(void *ptr, edata_t *e, size_t usize_min, size_t usize_max, bool zero,
-    bool may_cache);
+int arena_large_resize(edata_t *e, size_t usize_min, size_t usize_max, bool zero, bool may_cache);
 /*
  * Moves the pages of a large object into a longer extent; if they are several mappings, less than
  * half of them is copied. usize: its new size, a multiple of PAGE. Returns its new address, and e

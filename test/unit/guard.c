@@ -304,11 +304,11 @@ test_large(arena_t *a) {
 	is_uint(bad, 0, "from the object's first byte to its last");
 	edata_t *e = emap_edata(p[8]);
 	is_uint(emap_elem(p[8]) & ELEM_LARGE, 0, "no cache takes it");
-	is_int(arena_large_resize(p[8], e, usize + PAGE, usize + PAGE, false, false), ENOMEM,
+	is_int(arena_large_resize(e, usize + PAGE, usize + PAGE, false, false), ENOMEM,
 	    "it does not grow in place");
-	is_int(arena_large_resize(p[8], e, usize, usize + PAGE, false, false), 0,
+	is_int(arena_large_resize(e, usize, usize + PAGE, false, false), 0,
 	    "but may stay as it is");
-	is_int(arena_large_resize(p[8], e, SC_LARGE_MINCLASS, SC_LARGE_MINCLASS, false, false), ENOMEM,
+	is_int(arena_large_resize(e, SC_LARGE_MINCLASS, SC_LARGE_MINCLASS, false, false), ENOMEM,
 	    "nor does it shrink");
 	read_stats(a);
 	is_uint(stats.large.allocated, 9 * usize, "allocated: the objects");

@@ -85,7 +85,7 @@ step_resize(uint64_t *seed, unsigned k) {
 	size_t b = sz_s2u(a + draw_below(seed, 10 * PAGE)), old = held[k].usize;
 	bool zero = draw_below(seed, 2) == 0;
 	edata_t *e = emap_edata(held[k].p);
-	int err = arena_large_resize(held[k].p, e, a, b, zero, false);
+	int err = arena_large_resize(e, a, b, zero, false);
 	size_t now = arena_usize(emap_elem(held[k].p));
 	unsigned bad = 0;
 	if (err != 0) {
@@ -171,10 +171,10 @@ test_small_steps(void) {
 	size_t usize = 32 * SC_LARGE_MINCLASS, moves = 0;
 	char *p = arena_large_malloc(arena, 2 * usize, 0, false);
 	edata_t *e = emap_edata(p);
-	is_int(arena_large_resize(p, e, usize, usize, false, false), 0, "there is room behind it");
+	is_int(arena_large_resize(e, usize, usize, false, false), 0, "there is room behind it");
 	for (unsigned i = 0; i < 32; i++) {
 		usize += PAGE;
-		moves += arena_large_resize(p, e, usize, usize, false, false) != 0
+		moves += arena_large_resize(e, usize, usize, false, false) != 0
 		    || e->u.large_usize != usize;
 	}
 	is_uint(moves, 0, "32 small steps are done in place");
