@@ -20,9 +20,9 @@
 #define NAME_MAX_BYTES 48
 
 #define CALL_NAME(name) [call_of_##name] = #name,
-static const char *const call_names[call_count] = {CALL_LOG_FUNCTIONS(CALL_NAME)};
+static const char *const call_names[call_nfunctions] = {CALL_LOG_FUNCTIONS(CALL_NAME)};
 static const char *const side_names[call_nsides] = {[call_entry] = "entry", [call_exit] = "exit"};
-static bool wanted[call_count][call_nsides];
+static bool wanted[call_nfunctions][call_nsides];
 /* The thread is writing a line; what it calls meanwhile, in a signal handler too, is not logged. */
 static TLS_MODEL __thread bool is_writing;
 
@@ -39,9 +39,9 @@ name_covers(const char *given, size_t len, const char *name) {
 
 /* Adds what the name covers to `set`; false if it covers nothing. */
 static bool
-name_add(const char *given, size_t len, bool set[call_count][call_nsides]) {
+name_add(const char *given, size_t len, bool set[call_nfunctions][call_nsides]) {
 	bool is_known = false;
-	for (unsigned i = 0; i < call_count; i++) {
+	for (unsigned i = 0; i < call_nfunctions; i++) {
 		for (unsigned side = 0; side < call_nsides; side++) {
 			char name[NAME_MAX_BYTES];
 			fmt_snprintf(name, sizeof(name), "core.%s.%s", call_names[i], side_names[side]);
@@ -56,7 +56,7 @@ name_add(const char *given, size_t len, bool set[call_count][call_nsides]) {
 
 int
 call_log_names_set(const char *names, size_t len) {
-	bool set[call_count][call_nsides];
+	bool set[call_nfunctions][call_nsides];
 	memset(set, 0, sizeof(set));
 	const char *end = names + len;
 	while (names < end) {

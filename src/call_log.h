@@ -13,7 +13,7 @@
 
 #include "util/compiler.h"
 
-/* The functions by the names that they have in the log; call_count is their number. */
+/* The functions by the names that they have in the log; call_nfunctions is their number. */
 #define CALL_LOG_FUNCTIONS(X) \
 	X(malloc) X(calloc) X(posix_memalign) X(aligned_alloc) X(realloc) X(free) X(free_sized) \
 	X(free_aligned_sized) X(memalign) X(valloc) X(pvalloc) X(malloc_usable_size) X(mallocx) \
@@ -22,7 +22,7 @@
 	X(operator_new) X(operator_delete)
 
 #define CALL_LOG_ID(name) call_of_##name,
-typedef enum { CALL_LOG_FUNCTIONS(CALL_LOG_ID) call_count } call_t;
+typedef enum { CALL_LOG_FUNCTIONS(CALL_LOG_ID) call_nfunctions } call_t;
 #undef CALL_LOG_ID
 
 typedef enum { call_entry, call_exit, call_nsides } call_side_t;
@@ -30,7 +30,7 @@ typedef enum { call_entry, call_exit, call_nsides } call_side_t;
 #if CONFIG_LOG
 /*
  * Chooses what is logged, in place of the choice before. `names` has len bytes and needs no NUL; it
- * has names joined by '|' (one more at the end is ignored), or none: then nothing is logged.
+ * has names joined by '|' (a '|' at the end is ignored), or none: then nothing is logged.
  * "core.FUNCTION.entry" and "core.FUNCTION.exit" each name one line, "core.FUNCTION" both lines
  * of a function, "core" and "." all lines. EINVAL if one of the names is none of these; then
  * nothing changes. Otherwise 0. Called while options are read, by one thread.

@@ -2,9 +2,9 @@
  * malloc_stats_print (stats.h): text tables or JSON. The report takes its own snapshot of the
  * counters first (report_gather), so that its numbers belong together although other threads run,
  * and prints from it part by part; option letters omit parts. Only settings, the number of arenas,
- * zero_reallocs and the counts of samples (prof_*) are read when they are printed. The JSON of a directory of counters is
- * made from its node of mallctl, which has the names, types and places of the fields; one function
- * prints both the header and the rows of a table.
+ * zero_reallocs and the counts of samples (prof_*) are read when they are printed. The JSON of a
+ * directory of counters is made from its node of mallctl, which has the names, types and places of
+ * the fields; one function prints both the header and the rows of a table.
  *
  * Invariant: no lock is held while text is passed to the user's function. Locks: none of its own;
  * snapshot_take() and the mallctl nodes that read_node() reads take theirs and release them. Called
@@ -493,7 +493,7 @@ arena_dir(void) {
 	return child(&ctl_dir_stats, "arenas")->children;
 }
 
-/* of_hpa: the fields of an arena whose names begin with hpa_, without that prefix; else the others. */
+/* The fields of an arena whose names begin with hpa_, without that prefix, or all others. */
 static void
 json_arena_fields(emitter_t *em, const snapshot_arena_t *a, bool of_hpa) {
 	const ctl_node_t *dir = arena_dir();
@@ -767,8 +767,9 @@ print_hpa(emitter_t *em, const snapshot_arena_t *a) {
 		return;
 	}
 	emitter_table_printf(em, "Small extent cache: %zu bytes, hits: %zu, misses: %zu, "
-	    "freed without flush: %zu, with flush: %zu, overfills: %zu\n", hpa->sec_bytes, hpa->sec_hits,
-	    hpa->sec_misses, hpa->sec_dalloc_noflush, hpa->sec_dalloc_flush, hpa->sec_overfills);
+	    "freed without flush: %zu, with flush: %zu, overfills: %zu\n", hpa->sec_bytes,
+	    hpa->sec_hits, hpa->sec_misses, hpa->sec_dalloc_noflush, hpa->sec_dalloc_flush,
+	    hpa->sec_overfills);
 	emitter_table_printf(em, "HPA shard stats:\n  Pageslabs: %zu, active pages: %zu, "
 	    "dirty pages: %zu\n",
 	    hpa->npageslabs, hpa->nactive, hpa->ndirty);

@@ -272,7 +272,7 @@ arena_note_back_locked(arena_t *a, bin_t *bin, const bin_info_t *info, edata_t *
 		return;
 	}
 	if (arena_may_keep(a)) {
-		bin_found_idle(bin);
+		bin_note_idle(bin);
 		arena_set_has_spare(a);
 	} else {
 		bin_drop_current_locked(bin, info, empty);

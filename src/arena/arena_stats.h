@@ -1,10 +1,11 @@
 /*
- * The counters of an arena, as lists of fields. A list generates the struct, the mallctl leaves and
- * the JSON report of its fields, and most of the merge (inspect.c) and of the printed tables
- * (stats.c). The lists of decay and of huge slabs are in extent/pac_types.h and hpa/hpa.h. A row is
- * X(name, type, text for the manual); a row of ARENA_MUTEXES is X(name, address of the mutex,
- * text). Types only: no state and no lock. The counters themselves are under the locks that bin.h
- * and arena_types.h state.
+ * The statistics of an arena, as lists of fields. A list generates the struct, the mallctl leaves
+ * and the JSON report of its fields, most of the merge (inspect.c) and of the sums over arenas
+ * (ctl_snapshot.c), and in the printed report (stats.c) the rows of ROW fields and the columns of
+ * the totals and of large classes; the other tables name their columns in stats.c. The lists of
+ * decay and of huge slabs are in extent/pac_types.h and hpa/hpa.h. A row is X(name, type, text for
+ * the manual); a row of ARENA_MUTEXES is X(name, address of the mutex, text). Types only: no state
+ * and no lock. The counters themselves are under the locks that bin.h and arena_types.h state.
  */
 #pragma once
 
@@ -51,9 +52,9 @@
  * nrequests counts the requests of the program, also those that a thread cache served.
  */
 #define CLASS_OF_SIZE_FIELDS(X) \
-	X(nmalloc, uint64_t, "objects that the arena gave out, to caches too") \
+	X(nmalloc, uint64_t, "objects that the arena gave out, also to thread caches") \
 	X(ndalloc, uint64_t, "objects that came back to it") \
-	X(nrequests, uint64_t, "allocations asked for, of caches too")
+	X(nrequests, uint64_t, "requests, also those that a thread cache served")
 #define CLASS_OF_ALL_FIELDS(X) \
 	X(nfills, uint64_t, "times a thread cache was filled") \
 	X(nflushes, uint64_t, "times a thread cache was flushed")
@@ -63,10 +64,10 @@
 	CLASS_OF_ALL_FIELDS(X)
 
 #define BIN_STATS_FIELDS(X) \
-	X(nmalloc, uint64_t, "objects given out, to caches too") \
+	X(nmalloc, uint64_t, "objects given out, also to thread caches") \
 	X(ndalloc, uint64_t, "objects that came back") \
-	X(nrequests, uint64_t, "allocations asked for, of caches too") \
-	X(curregs, size_t, "objects out now, with those in caches") \
+	X(nrequests, uint64_t, "requests, also those that a thread cache served") \
+	X(curregs, size_t, "objects out now, also those in thread caches") \
 	X(nfills, uint64_t, "times a thread cache was filled") \
 	X(nflushes, uint64_t, "times a thread cache was flushed") \
 	X(nslabs, uint64_t, "slabs ever made") \
@@ -76,9 +77,9 @@
 
 /* What is counted for each large class; each is a 64-bit counter. */
 #define LARGE_COUNT_FIELDS(X) \
-	X(nmalloc, uint64_t, "objects given out, to caches too") \
+	X(nmalloc, uint64_t, "objects given out, also to thread caches") \
 	X(ndalloc, uint64_t, "objects that came back") \
-	X(nrequests, uint64_t, "allocations asked for, of caches too")
+	X(nrequests, uint64_t, "requests, also those that a thread cache served")
 #define LARGE_STATS_FIELDS(X) \
 	LARGE_COUNT_FIELDS(X) \
 	X(curlextents, size_t, "objects out now")
@@ -86,11 +87,11 @@
 /* Unused extents of one page class; j is its number in stats.arenas.<i>.extents.<j>. */
 #define ECACHE_STATS_FIELDS(X) \
 	X(ndirty, size_t, "dirty extents of page class j") \
-	X(nmuzzy, size_t, "muzzy extents of it") \
-	X(nretained, size_t, "retained extents of it") \
-	X(dirty_bytes, size_t, "bytes of the dirty ones") \
-	X(muzzy_bytes, size_t, "bytes of the muzzy ones") \
-	X(retained_bytes, size_t, "bytes of the retained ones")
+	X(nmuzzy, size_t, "muzzy extents of page class j") \
+	X(nretained, size_t, "retained extents of page class j") \
+	X(dirty_bytes, size_t, "bytes of these dirty extents") \
+	X(muzzy_bytes, size_t, "bytes of these muzzy extents") \
+	X(retained_bytes, size_t, "bytes of these retained extents")
 
 /*
  * The arena's locks: name in mallctl; the address of the mutex in arena_t *a, NULL if the arena has

@@ -2,20 +2,21 @@
  * A bin: the slabs of one small class in one arena. With the option bin_shards a class has several
  * bins (shards) there, and each slab belongs to one of them.
  *
- * slabcur serves requests until all its regions are taken; then the lowest slab with a free region
- * replaces it, the lowest one without holes (holes.h) if there is any. A slab with all regions free
- * leaves the bin and is deleted. Not so slabcur: a pair of malloc and free would create it anew
- * each time. bin_drop_current_locked() takes it out of the bin, at once if the arena keeps no
- * unused memory (arena_may_keep), otherwise at a trim (arena_trim) if it was empty at the trim
- * before and nothing was taken from it since; also at a trim of all and in bin_put_pages_locked().
- * Full slabs are on no list. The surplus of thread caches goes into the stock first, and requests
- * are served from there first. A region in the stock is free in the statistics of the bin, but
- * taken in the bitmap (and nfree) of its slab.
+ * Requests are served from the stock, where the surplus of thread caches goes first; if it is
+ * empty, from slabcur until all its regions are taken. Then the slab at the lowest address that has
+ * a free region replaces slabcur, one without holes (holes.h) if there is any. Full slabs are on no
+ * list. A region in the stock is free in the statistics of the bin, but taken in the bitmap (and
+ * nfree) of its slab.
+ *
+ * A slab with all regions free leaves the bin and is deleted. Not so slabcur, because a pair of
+ * malloc and free would create it anew each time: callers drop it (bin_drop_current_locked) at once
+ * if the arena keeps no unused memory (arena_may_keep), or else in arena_trim(), if it was empty at
+ * the trim before and nothing was taken from it since, or if all is to go.
  *
  * Everything here, and nfree and the bitmap of its slabs, is written under the bin's lock, which is
  * never held while pages are fetched or returned. slabcur, ring, idle, nholes, stats.curregs,
  * stats.curslabs, and n and room of the stock are read without it too. It is held in functions
- * named _locked, in bin_check_latest(), and in the small writers bin_set_idle(), bin_found_idle(),
+ * named _locked, in bin_check_latest(), and in the small writers bin_set_idle(), bin_note_idle(),
  * bin_ring_set(), bin_set_curregs() and bin_count_back(); bin_forget() and bin_stats_merge() take
  * it; bin_init(), bin_idle() and bin_slab_of*() need none.
  * Callers: arena.c mainly, arena_life.c, holes.c, inspect.c, defrag.c. Fields are also read by
@@ -89,7 +90,7 @@ bin_idle(const bin_t *bin) {
 
 /* Notes that the current slab is empty. */
 ALWAYS_INLINE void
-bin_found_idle(bin_t *bin) {
+bin_note_idle(bin_t *bin) {
 	if (bin_idle(bin) == bin_idle_not) {
 		__atomic_store_n(&bin->idle, (uint8_t)bin_idle_found, MO_SEQ_CST);
 	}
@@ -145,8 +146,8 @@ bin_slab_of(const void *ptr) {
 }
 
 /*
- * bin_slab_of() for a region that must be of this class. The fast path of a sized free relies on
- * the user's size, so an error is detected here, and ends the process.
+ * bin_slab_of() for a region that must be of this class: the fast path of a sized free relies on
+ * the user's size, so a wrong one is detected here (safety_fail()).
  */
 static inline edata_t *
 bin_slab_of_class(const void *ptr, szind_t szind) {

@@ -15,8 +15,9 @@
  * it if it is an explicit one (tcache.create). Callers are the fast path (imalloc.h), imalloc.c,
  * jemalloc.c and tcache.c. Another thread may take objects below the top of a stack
  * (thread/claim.h); it writes nothing that these functions read or write. A fork in another thread
- * may stop the owner at any instruction of these functions. So after each instruction all slots
- * from `head` to the bottom hold free objects, except those that were taken that way.
+ * copies the bin as it is between any two instructions of these functions. So after each
+ * instruction all slots from `head` to the bottom hold free objects, except those that were taken
+ * that way.
  */
 #pragma once
 
@@ -25,7 +26,7 @@
 
 typedef struct cache_bin_s {
 	void **head;          /* the next object to pop */
-	void **empty;         /* pops stop when head is here */
+	void **empty;         /* pops stop when head is here: the bottom, or a mark above it */
 	void **full;          /* pushes stop when head is here: the lowest slot */
 	uint32_t countdown;   /* pops until the slow path is due */
 	uint32_t size;        /* size of the class in bytes; 0: the bin never holds anything */
@@ -54,7 +55,7 @@ cache_bin_move_head(cache_bin_t *b, void **head, ptrdiff_t n) {
 }
 
 /*
- * Pops an object. Returns false if the bin is empty (nothing changed), or if the slow path is due:
+ * Pops an object. Returns false if head is at `empty` (nothing changed), or the slow path is due:
  * countdown reached 0, the pop is counted but nothing was taken. The slow path must then start the
  * next countdown, because the next pop would lower a countdown of 0 to 2^32 - 1. The order of the
  * two tests means that the bins of the boot block (os/tls.h), which are all zero and read-only and
@@ -74,7 +75,10 @@ cache_bin_try_pop(cache_bin_t *b, void **p) {
 	return true;
 }
 
-/* Pops an object that is counted already. Returns false if the bin is empty. */
+/*
+ * Pops an object that is counted already. Returns false, and changes nothing, if head is at
+ * `empty`.
+ */
 ALWAYS_INLINE bool
 cache_bin_try_take(cache_bin_t *b, void **p) {
 	void **head = b->head;
@@ -86,7 +90,7 @@ cache_bin_try_take(cache_bin_t *b, void **p) {
 	return true;
 }
 
-/* Pushes an object. Returns false if the bin is full; nothing changed then. */
+/* Pushes an object. Returns false, and changes nothing, if head is at `full`. */
 ALWAYS_INLINE bool
 cache_bin_try_push(cache_bin_t *b, void *p) {
 	void **head = b->head;

@@ -1,9 +1,9 @@
 /*
- * Checks of canaries that end the process, and the random contents of canaries; canary.h has the
- * contract. Invariant: nothing here is called in builds without canaries, except canary_boot(),
- * which has no effect there. Callers: imalloc.c (a block that is freed or resized), arena.c (free
- * regions that go from slabs to a thread cache or back) and jemalloc_init.c (canary_boot); the
- * memory belongs to them, so there is no lock.
+ * Reports damaged canaries (safety_fail(), which returns only if the user's hook does), and draws
+ * the random contents of canaries; canary.h has the contract. Invariant: nothing here is called in
+ * builds without canaries, except canary_boot(), which has no effect there. Callers: imalloc.c (a
+ * block that is freed or resized), arena.c (free regions that go from slabs to a thread cache or
+ * back) and jemalloc_init.c (canary_boot); the memory belongs to them, so there is no lock.
  */
 #include "arena/canary.h"
 
@@ -14,10 +14,10 @@ uint64_t canary_word;
 uint64_t canary_key;
 
 /*
- * All bytes of both words are from 0x80 to 0xfe, so none is 0, 0xff, ASCII or a small number, which
- * a faulty program writes most often. So one such byte is detected in every run if it is written
- * over a canary or over the byte in front of a block, which is the last byte of a state: that of
- * the region before the block.
+ * canary_word is one random byte, repeated; canary_key has eight. All bytes of both are from 0x80
+ * to 0xfe. So a byte 0, 0xff, ASCII or of a small number, which a faulty program writes most often,
+ * is detected in every run if it is written over a canary, or over the byte in front of a block:
+ * that is the last byte of the state of the region before it.
  */
 COLD void
 canary_boot(void) {
@@ -51,7 +51,10 @@ canary_check(const void *ptr, size_t reg, const edata_t *slab, const char *if_fr
 
 void
 canary_check_free(void *const *ptrs, unsigned n, size_t reg) {
-	for (unsigned i = 0; i < n && reg >= CANARY_BYTES; i++) {
+	if (reg < CANARY_BYTES) {
+		return; /* such regions have no canary */
+	}
+	for (unsigned i = 0; i < n; i++) {
 		const char *p = ptrs[i];
 		if (unlikely(canary_state(p + reg) != 0)
 		    || unlikely(canary_load(p + canary_room(reg)) != canary_word)) {

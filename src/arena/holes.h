@@ -4,12 +4,13 @@
  * A slab goes back only as a whole. After a program has freed most of its small blocks at random,
  * nearly each slab still has one, but many of its pages hold none. A pass looks at the slabs with
  * free regions of each bin of which much is free (HOLES_MIN_FREE), and gives the pages back in
- * which every region is free now and was at the last pass. Passes begin a third of the decay time
- * of dirty pages apart (250 ms if that is more; none begins if the time is -1), and one takes up to
- * an eighth of that time. A page goes at the second pass that finds it empty, mostly one to two
- * thirds of the decay time after it became so, and at least a fifth, as passes differ in speed.
- * Free regions have no contents that anybody needs, except in builds with canaries; there nothing
- * is done, nor for pages that come from hooks of the user or from the slabs of hpa/hpa.h.
+ * which every region is free now and was at the last pass. A pass begins every third of the decay
+ * time of dirty pages, but at least 250 ms after the last one began (none begins if the time is
+ * -1), and takes up to an eighth of the decay time. A page goes at the second pass that finds it
+ * empty, mostly one to two thirds of the decay time after it became so, and at least a fifth, as
+ * passes differ in speed. Free regions have no contents that anybody needs, except in builds with
+ * canaries; there nothing is done, nor for pages that come from hooks of the user or from the slabs
+ * of hpa/hpa.h.
  *
  * Between two passes no page of a slab in the ring of its bin (bin.h) is taken into use: only the
  * current slab, which is not in the ring, serves requests, and a slab that becomes the current one
@@ -36,18 +37,18 @@
 #define HOLES_MIN_FREE (ZU(64) << 10)
 
 /*
- * Goes on with the pass under way, or begins one if it is time, and regions went back to slabs
- * since the last one began or that one has seen pages that may be due now; the first call for an
- * arena of which that is true only sets the time of the first pass. The longer the last step is
- * ago, the more slabs a call looks at. now: monotonic time in ns. Returns ns from now to the next
- * call that may be useful; UINT64_MAX: none is before more regions go back, of which the background
- * thread is told (pac_wake_hook).
+ * Continues the pass under way. Otherwise begins one if it is time, and (a) regions went back to
+ * slabs since the last pass began, or (b) that pass left pages that may be due now. The first call
+ * for an arena of which (a) or (b) is true only sets the time of the first pass. The longer the
+ * last step is ago, the more slabs a call looks at. now: monotonic time in ns. Returns ns from now
+ * to the next call that may be useful; UINT64_MAX: none is before more regions go back, of which
+ * the background thread is told (pac_wake_hook).
  */
 uint64_t holes_tick(arena_t *a, uint64_t now);
 /*
- * A pass at once, whatever the decay time: gives back all pages that hold nothing, however recently
- * they became empty, of the bins of which enough is free. Waits for the pass of another thread;
- * does nothing if this thread is in one already.
+ * A pass at once, whatever the decay time, without the condition that a page was empty at the last
+ * pass too; like any pass only over bins of which enough is free. Waits for the pass of another
+ * thread; does nothing if this thread is in one already.
  */
 void holes_make_all(arena_t *a);
 /* Number of pages of the arena's slabs that are given back at present; needs no lock. */

@@ -7,7 +7,7 @@
  * Invariant: a bad pair stores nothing (but of a range option the items before the bad one are
  * stored), and the rest of the string still counts. conf.h says which of several values of a key
  * holds. A bad pair that is repeated in one string is an error each time, but is reported again
- * only if CONF_SAID_MAX others were reported since. Locks: none; options
+ * only if CONF_REPORTED_MAX others were reported since. Locks: none; options
  * are read during boot in one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c
  * read the source texts, in any thread.
  */
@@ -35,7 +35,7 @@ EXPORT void (*je_malloc_message)(void *cbopaque, const char *s);
 /* Most bytes of the text of the link, or of the environment variable, kept, with the NUL. */
 #define CONF_KEPT_MAX 4096
 /* How many different bad pairs of one string are remembered as reported. */
-#define CONF_SAID_MAX 64
+#define CONF_REPORTED_MAX 64
 
 typedef struct {
 	const char *key;
@@ -61,8 +61,9 @@ static struct {
 	unsigned nerrors;         /* errors that abort_conf counts, of all strings so far */
 	bool silent;              /* first scan: only confirm_conf is stored, no messages */
 	bool has_equals_note;     /* the note about key=value was printed; once in the process */
-	unsigned nsaid;           /* how often a bad pair of the present string was reported */
-	uint64_t said[CONF_SAID_MAX]; /* hashes of the last of them; the oldest is overwritten */
+	unsigned nreported;       /* how often a bad pair of the present string was reported */
+	/* hashes of the last of them; the oldest is overwritten */
+	uint64_t reported[CONF_REPORTED_MAX];
 	size_t link_len;          /* bytes of the text in conf_link; 0: no link */
 	const char *env;          /* value of MALLOC_CONF: in environ during boot, then conf_env */
 } conf;
@@ -87,21 +88,21 @@ conf_complain(const char *what, const conf_pair_t *p) {
 }
 
 /*
- * Whether the same text (by its hash) is among the last CONF_SAID_MAX reported of this string; if
- * not, remembers it as reported.
+ * Notes that the text of a pair is reported; false if the same text (by its hash) is among the last
+ * CONF_REPORTED_MAX that were reported of this string.
  */
 static bool
-conf_note_said(const conf_pair_t *p) {
-	uint64_t text = hash64(p->key, (size_t)(p->value - p->key) + p->value_len, 0);
+conf_try_note_reported(const conf_pair_t *p) {
 	assert(p->value >= p->key + p->key_len);
-	unsigned n = conf.nsaid < CONF_SAID_MAX ? conf.nsaid : CONF_SAID_MAX;
+	uint64_t hash = hash64(p->key, (size_t)(p->value - p->key) + p->value_len, 0);
+	unsigned n = conf.nreported < CONF_REPORTED_MAX ? conf.nreported : CONF_REPORTED_MAX;
 	for (unsigned i = 0; i < n; i++) {
-		if (conf.said[i] == text) {
-			return true;
+		if (conf.reported[i] == hash) {
+			return false;
 		}
 	}
-	conf.said[conf.nsaid++ % CONF_SAID_MAX] = text;
-	return false;
+	conf.reported[conf.nreported++ % CONF_REPORTED_MAX] = hash;
+	return true;
 }
 
 static void
@@ -157,7 +158,7 @@ conf_words_hint(const conf_row_t *row, char *buf, size_t size) {
 }
 
 static void
-conf_hint_range(const conf_row_t *row) {
+conf_hint_number(const conf_row_t *row) {
 	malloc_printf("<jemalloc>: Hint: %s takes a number, %lld to %llu%s.\n", row->key,
 	    (long long)row->min, (unsigned long long)row->max,
 	    (row->flags & CONF_SUFFIX) != 0 ? ", with K, M or G" : "");
@@ -198,7 +199,7 @@ conf_hint_value(const conf_row_t *row) {
 		if ((row->flags & CONF_OCTAL) != 0) {
 			break;
 		}
-		conf_hint_range(row);
+		conf_hint_number(row);
 		return;
 	case CONF_FXP:
 		malloc_printf("<jemalloc>: Hint: %s takes a decimal number, 0 to %llu.\n", row->key,
@@ -318,7 +319,7 @@ conf_apply(const conf_pair_t *p) {
 		return;
 	}
 	if (row == NULL || !conf_row_is_built(row)) {
-		if (!conf_note_said(p)) {
+		if (conf_try_note_reported(p)) {
 			conf_complain("Invalid conf pair", p);
 			conf_hint_key(p);
 		}
@@ -331,7 +332,7 @@ conf_apply(const conf_pair_t *p) {
 	opt_confirm_conf = is_confirming; /* the silent scan has decided it */
 	if (err != 0) {
 		char buf[64];
-		if (!conf_note_said(p)) {
+		if (conf_try_note_reported(p)) {
 			conf_complain(conf_error_text(row, err, buf, sizeof(buf)), p);
 			conf_hint_value(row);
 		}
@@ -351,7 +352,7 @@ conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 		return;
 	}
 	conf.nerrors++;
-	if (found != SCAN_PAIR_COMMA && conf_note_said(p)) {
+	if (found != SCAN_PAIR_COMMA && !conf_try_note_reported(p)) {
 		return;
 	}
 	if (found == SCAN_PAIR_COMMA) {
@@ -368,7 +369,7 @@ conf_report_format(scan_t found, const conf_pair_t *p, const char *at) {
 unsigned
 conf_parse(const char *text) {
 	unsigned before = conf.nerrors;
-	conf.nsaid = 0;
+	conf.nreported = 0;
 	const char *at = text;
 	conf_pair_t pair;
 	scan_t found;
@@ -436,9 +437,9 @@ static void
 conf_parse_source(conf_source_t source) {
 	const char *text = conf_source_text(source);
 	if (opt_confirm_conf && !conf.silent) {
-		const char *said = text != NULL ? text : "";
+		const char *shown = text != NULL ? text : "";
 		malloc_printf("<jemalloc>: malloc_conf #%u (%s): \"%.*s\"\n", (unsigned)source + 1,
-		    conf_source_what[source], conf_echo_len(strlen(said)), said);
+		    conf_source_what[source], conf_echo_len(strlen(shown)), shown);
 	}
 	if (text != NULL) {
 		conf_parse(text);

@@ -79,7 +79,10 @@ typedef enum {
 
 struct conf_row_s;
 
-/* Reads value[0..len), which a NUL or a comma follows; 0, EINVAL (bad) or ERANGE (out of range). */
+/*
+ * Reads value[0..len), which a NUL or a comma follows. 0; EINVAL (bad, also a ratio out of range)
+ * or ERANGE (a number out of range).
+ */
 typedef int conf_parse_fn_t(const struct conf_row_s *row, const char *value, size_t len);
 
 typedef struct conf_row_s {

@@ -46,7 +46,7 @@ cassert(sizeof(extent_util_short_t) == 3 * sizeof(size_t));
 
 /*
  * Fills in nfree, slabcur and bin_* under the lock of the bin; only nfree if the arena is gone.
- * seen: edata_seen() of e, a slab. Nothing is filled in if e is no longer that slab.
+ * seen: edata_seen() of e, a slab. If e is no longer that slab, these members stay 0.
  */
 static void
 util_of_bin(const edata_t *e, const edata_t *seen, extent_util_t *u) {
@@ -179,8 +179,9 @@ ask_batch_alloc(const ctl_call_t *call, ctl_value_t *out) {
 /* ------------------------------------------------------------------ hooks */
 
 /*
- * Reads and sets the profiler's hook of CTL_ARG(), a pointer to a function. ENOENT: it is to be set
- * before the profiler is booted. EINVAL: nothing asked, a wrong length, or prof_hook_set() refuses.
+ * Reads and sets the profiler's hook of CTL_ARG(), a pointer to a function. ENOENT: a hook is
+ * given, but the profiler is not booted. EINVAL: nothing asked, a wrong length, or prof_hook_set()
+ * refuses.
  */
 static int
 raw_prof_hook(const ctl_call_t *call, ctl_value_t *out UNUSED) {
@@ -259,7 +260,9 @@ static const ctl_node_t utilization_nodes[] = {
 };
 static const ctl_node_t arena_nodes[] = {
 	CTL_NODE_R("pactivep", CTL_POINTER, get_pactivep, CTL_IF_STATS,
-	    "address of stats.arenas.<i>.pactive as it is now (size_t *), to be read without a call"),
+	    "address (size_t *) of the number of pages that the arena has in use now, to be read "
+	    "without a call; without those of its small samples, which stats.arenas.<i>.pactive "
+	    "includes"),
 };
 static const ctl_node_t arena_proto[] = {CTL_NODE_DIR("", arena_nodes)};
 
@@ -300,10 +303,10 @@ static const ctl_node_t hooks_nodes[] = {
 	    .access = CTL_W, .set = set_thread_event, .flags = CTL_NEED_NEW,
 	    MANUAL(text, "takes in newp {void (*f)(bool is_alloc, uint64_t allocated, uint64_t freed); "
 	    "uint64_t interval; bool alloc_only}: each thread calls f as its bytes allocated, and "
-	    "unless alloc_only those freed, pass a further interval, with both numbers; seen at its "
-	    "next heartbeat, after at most 64 KiB, 64 KiB of each size class, and a block. Four at "
-	    "most, for good; the same twice is one. EINVAL: NULL, wrong length, no f, interval 0 or "
-	    "no place")},
+	    "unless alloc_only those freed, pass a further interval, with both numbers; by then "
+	    "it may have allocated 64 KiB of each size class and one block more. Four at most, which "
+	    "stay; to give an equal one again changes nothing. EINVAL: NULL, wrong length, no f, "
+	    "interval 0 or no place")},
 	CTL_NODE_W("safety_check_abort", CTL_POINTER, set_safety_abort, 0,
 	    "void hook(const char *message) is called instead of abort when misuse is found; NULL: "
 	    "abort again"),
@@ -327,7 +330,7 @@ static const ctl_node_t experimental_nodes[] = {
 	CTL_NODE_ASK("batch_alloc", ask_batch_alloc, batch_alloc_packet_t, size_t, CTL_OUTSIDE,
 	    "size_t, rw",
 	    "takes in newp {void **ptrs; size_t n; size_t size; int flags}: fills ptrs with n "
-	    "allocations by mallocx, oldp gets how many it became. EINVAL: wrong lengths"),
+	    "allocations by mallocx, oldp gets their number. EINVAL: wrong lengths"),
 	CTL_NODE_RAW("arenas_create_ext", ctl_arenas_create_ext, 0, "unsigned, rw",
 	    "arenas.create, with {extent_hooks_t *hooks; bool metadata_use_hooks} in newp; metadata "
 	    "comes from the system in any case. Errors as there"),

@@ -117,8 +117,8 @@ take_arena(snapshot_arena_t *to, arena_t *arena) {
 }
 
 /*
- * Zeroed memory for a snapshot. If the system refuses it, as in a process that has reached its limit, some
- * of what arenas do not use is returned to it first. NULL: no memory all the same.
+ * Zeroed memory for a snapshot. If the system refuses it, as in a process that has reached its
+ * limit, some of what arenas do not use is returned to it first. NULL: no memory all the same.
  */
 static void *
 snapshot_alloc(size_t size) {

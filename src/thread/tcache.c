@@ -984,12 +984,12 @@ bin_upkeep(tsd_t *tsd, tcache_t *tc, unsigned slot) {
 void
 tcache_gc_step(tsd_t *tsd, tcache_t *tc) {
 	tsd_assert_own(tsd);
-	if (++tsd->gc_next >= tc->nslots) {
-		tsd->gc_next = 1;
+	if (++tsd->gc_last >= tc->nslots) {
+		tsd->gc_last = 1;
 		tcache_spare_flush(&tc->spares);
 	}
-	if (tsd->gc_next < tc->nslots) {
-		bin_upkeep(tsd, tc, tsd->gc_next);
+	if (tsd->gc_last < tc->nslots) {
+		bin_upkeep(tsd, tc, tsd->gc_last);
 	}
 }
 

@@ -24,11 +24,8 @@ enum {
 	tsd_state_in_hook   /* in an extent hook of the user: served without a tsd */
 };
 
-/*
- * Counts of allocated and freed bytes at which the next calls of a user's thread event are due
- * (thread/user_event); 0: not set yet.
- */
-#define USER_EVENTS_MAX 4
+#define USER_EVENTS_MAX 4 /* user's thread events in a process (thread/user_event.h) */
+/* Counts of allocated and freed bytes at which its next calls are due; 0: not set yet. */
 typedef struct user_mark_s {
 	uint64_t alloc;
 	uint64_t dalloc;
@@ -54,7 +51,7 @@ struct tsd_s {
 	const struct tcache_note_s *named;
 	bool is_slow;                 /* the fast path stays closed for this thread */
 	uint8_t shard_seed;           /* chooses the bin of a class with several shards */
-	unsigned gc_next;             /* bin that upkeep of the cache examined last; next is 1 more */
+	unsigned gc_last;             /* bin that upkeep of the cache examined last */
 	uint64_t gc_ns;               /* beat_ns when upkeep last ran */
 	size_t tcache_max;            /* largest size in bytes that this thread caches */
 	uint64_t prng;                /* state of the random numbers for distances to samples */

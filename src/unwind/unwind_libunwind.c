@@ -2,9 +2,10 @@
  * The method "libunwind": its quick walk, which has a cache. Built only if configure was asked for
  * it (--enable-prof-libunwind). libunwind does not check what it reads. Therefore a walk of ours,
  * with every check, goes first and counts the steps that can be taken. Invariant: libunwind is
- * asked for no more steps than that, where there is a walk of ours (HAS_WALK), except at boot: 2
- * frames. No lock of ours; libunwind itself may take the loader's lock. No state of ours but the
- * caching policy of libunwind, which boot sets. unwind.c calls the table at the end, with max > 0.
+ * asked for one frame more than that at most, where there is a walk of ours (HAS_WALK), except at
+ * boot: 2 frames. No lock of ours; libunwind itself may take the loader's lock. No state of ours
+ * but the caching policy of libunwind, which boot sets. unwind.c calls the table at the end, with
+ * max > 0.
  */
 #define UNW_LOCAL_ONLY
 #include <libunwind.h>
@@ -47,13 +48,14 @@ count_safe(const struct unwind_where_s *here, unsigned max, struct unwind_memo_s
 	if (stop != 0) {
 		*why = (unwind_stop_t)(stop - 1);
 	}
-	return stop == 0 || stop == 1 + unwind_stop_end ? n : n - 1;
+	return stop == 0 || stop == 1 + unwind_stop_end ? n : n - 1; /* stop: 0, or 1 + the reason */
 }
 
 /*
  * unw_backtrace() stores frames of the allocator first; those before the address where->pc are left
- * out. They might fill little room, so a short stack is read into an array with more. On some
- * machines (aarch64) unw_backtrace() subtracts 1 from return addresses, which is added again.
+ * out. They might fill an array for few frames, so with a small max a longer one is used; otherwise
+ * a deeper stack gives max less these frames. On some machines (aarch64) unw_backtrace() subtracts
+ * 1 from return addresses, which is added again.
  */
 static NOINLINE unsigned
 libunwind_capture(void **frames, unsigned max, const struct unwind_where_s *where,

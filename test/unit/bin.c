@@ -365,7 +365,7 @@ test_current(void) {
 	ok(!bin_has_empty_current_locked(&bin, info), "a slab with a region in use");
 	put_one(out[0]);
 	ok(bin_has_empty_current_locked(&bin, info), "and without");
-	bin_found_idle(&bin);
+	bin_note_idle(&bin);
 	is_int(bin_idle(&bin), bin_idle_found, "is seen by who trims");
 	bin_take_locked(&bin, info, out, 1);
 	is_int(bin_idle(&bin), bin_idle_not, "until it is used again");

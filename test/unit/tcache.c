@@ -718,7 +718,7 @@ test_upkeep_in_use(void) {
 		}
 		if (below(&seed, 20) == 0) {
 			tsd_t *tsd = tsd_enter();
-			tsd->gc_next = sz_s2i(200);
+			tsd->gc_last = sz_s2i(200);
 			tcache_gc_step(tsd, tsd->tcache);
 			tsd_leave();
 		}
@@ -969,7 +969,7 @@ requests_of(const tcache_t *tc, size_t size) {
 static size_t
 after_turn(tsd_t *tsd, unsigned slot) {
 	tsd_enter();
-	tsd->gc_next = slot - 1;
+	tsd->gc_last = slot - 1;
 	tcache_gc_step(tsd, tsd->tcache);
 	tsd_leave();
 	return cached_of(tsd, tsd->tcache->bins[slot].size);

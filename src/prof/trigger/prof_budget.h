@@ -2,7 +2,7 @@
  * The budget: a ceiling for what sampling costs, in percent of the time that threads work (option
  * prof_budget, node prof.budget).
  *
- * The cost of each sample is charged (added to a sum), and the time that threads work is counted.
+ * The cost of each sample is charged (added to a sum), and the time that threads work is estimated.
  * The sampling interval doubles when the cost is above the budget. It halves, but not below the
  * interval that was set, when the cost is far below the budget. What was spent above the budget is
  * a debt, which is paid off before the interval halves: otherwise a few costly samples would exceed
@@ -71,8 +71,8 @@ void prof_budget_charge(uint64_t ns);
 
 /*
  * The rule, as a pure function for tests: +1 to double the interval, -1 to halve it, 0 to leave it,
- * from the number of samples in a window, their cost and the debt of windows before (ns), and the
- * time that threads worked in it (ns). A window ends with a result other than 0, or after 100 ms of
- * the work of all threads together.
+ * by the budget (percent), the number of samples in a window, cost_ns: their cost and the debt of
+ * windows before, and work_ns: the time that threads worked in it. A window ends with a result
+ * other than 0, or after 100 ms of the work of all threads together.
  */
 int prof_budget_judge(fxp_t percent, uint64_t samples, uint64_t cost_ns, uint64_t work_ns);
