@@ -357,8 +357,7 @@ show_hidden(char *to, size_t room, const char *name) {
 	to[at] = '\0';
 }
 
-/* Writes a code point in UTF-8, at most 4 bytes. Returns their number; 0: it is none. */
-static size_t
+size_t
 put_utf8(unsigned long point, char *to) {
 	static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
 	size_t n = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;

@@ -17,6 +17,8 @@
 
 /* Limits of a name: paths and types inside each other, and all of them, those read again too. */
 enum { DEPTH_MAX = 100, PARTS_MAX = 4000 };
+/* Most characters of an identifier that is not ASCII. */
+enum { LETTERS_MAX = 128 };
 
 typedef struct {
 	const char *begin, *at;	/* behind "_R"; what is read next */
@@ -24,6 +26,7 @@ typedef struct {
 	size_t len, room;
 	unsigned mute, depth, parts;
 	bool has_failed;
+	char decoded[4 * LETTERS_MAX]; /* the last identifier that was Punycode, in UTF-8 */
 } reader_t;
 
 static void path_read(reader_t *r);
@@ -115,10 +118,100 @@ reference_read(reader_t *r, void (*read)(reader_t *)) {
 	r->at = next;
 }
 
+/* ---- identifiers that are not ASCII: Punycode (RFC 3492) with '_' in the place of '-' ---- */
+/*
+ * Reads the next distance of at most 2^32: digits a-z, 0-9 (0 to 35), the lowest first, of which
+ * each but the last is at least its threshold. A threshold follows from the bias. False: damaged.
+ */
+static bool
+try_distance(const char **at, const char *end, unsigned bias, uint64_t *distance) {
+	uint64_t weight = 1;
+
+	*distance = 0;
+	for (unsigned place = 36;; place += 36) {
+		unsigned least = place <= bias ? 1 : place - bias > 26 ? 26 : place - bias;
+		unsigned char c = *at < end ? (unsigned char)*(*at)++ : '\0';
+		unsigned digit = islower(c) ? (unsigned)(c - 'a') : (unsigned)(c - '0') + 26;
+
+		if (!islower(c) && !isdigit(c))
+			return false;
+		*distance += digit * weight;
+		if (*distance > UINT32_MAX)
+			return false;
+		if (digit < least)
+			return true;
+		weight *= 36 - least; /* no more than 35 * 2^32, as the distance has not grown beyond */
+	}
+}
+
+/* The bias of the next distance, from one that led to the n-th letter. */
+static unsigned
+bias_behind(uint64_t distance, size_t n, bool is_first) {
+	unsigned bias = 0;
+
+	distance /= is_first ? 700 : 2;
+	distance += distance / n;
+	for (; distance > 35 * 26 / 2; bias += 36)
+		distance /= 35;
+	return bias + (unsigned)(36 * distance / (distance + 38));
+}
+
+/*
+ * Decodes an identifier: the ASCII letters up to the last '_', and behind it a distance for each
+ * other letter. It counts places in the text, and each time that it comes around, the letter to be
+ * inserted is the next one, from U+0080 on. Returns the number of letters; 0: damaged, or too many.
+ */
+static size_t
+punycode_decode(const char *text, size_t len, uint32_t letters[LETTERS_MAX]) {
+	const char *end = text + len, *at = text;
+	size_t n = 0;
+	uint64_t place = 0, letter = 0x80, distance;
+
+	for (const char *c = text; c < end; c++)
+		at = *c == '_' ? c + 1 : at;
+	for (const char *c = text; c + 1 < at; c++) {
+		if (n == LETTERS_MAX)
+			return 0;
+		letters[n++] = (unsigned char)*c;
+	}
+	for (unsigned bias = 72; at < end; place++) {
+		if (n == LETTERS_MAX || !try_distance(&at, end, bias, &distance))
+			return 0;
+		bias = bias_behind(distance, n + 1, place == 0);
+		place += distance;
+		letter += place / (n + 1);
+		place %= n + 1;
+		if (letter < 0xa0 || letter > 0x10ffff) /* a control character is none */
+			return 0;
+		memmove(letters + place + 1, letters + place, (n++ - place) * sizeof(*letters));
+		letters[place] = (uint32_t)letter;
+	}
+	return n;
+}
+
+/* Makes *text, a Punycode of *len bytes, UTF-8; fails if it is damaged or too long. */
+static void
+identifier_decode(reader_t *r, const char **text, size_t *len) {
+	uint32_t letters[LETTERS_MAX];
+	size_t n = punycode_decode(*text, *len, letters), used = 0;
+
+	r->has_failed = n == 0;
+	for (size_t i = 0; i < n && !r->has_failed; i++) {
+		size_t more = put_utf8(letters[i], r->decoded + used);
+
+		used += more;
+		r->has_failed = more == 0;
+	}
+	*text = r->decoded;
+	*len = used;
+}
+
 /* ---- paths ---- */
-/* A name as it is in the source. Fails if that is not ASCII ('u' before the length: Punycode). */
+/* A name as it is in the source; 'u' before the length: it is not ASCII. */
 static void
 identifier_read(reader_t *r, const char **text, size_t *len) {
+	bool is_punycode = try_letter(r, 'u');
+
 	*len = 0;
 	r->has_failed |= !isdigit((unsigned char)*r->at);
 	if (r->has_failed)
@@ -131,6 +224,8 @@ identifier_read(reader_t *r, const char **text, size_t *len) {
 	*text = r->at;
 	r->has_failed = strnlen(r->at, *len) < *len;
 	r->at += r->has_failed ? 0 : *len;
+	if (is_punycode && !r->has_failed)
+		identifier_decode(r, text, len);
 }
 
 /* N: a part of a path and its name; those of closures and shims have a number. */

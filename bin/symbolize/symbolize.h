@@ -140,9 +140,12 @@ bool symbols_try_find(object_t *object, const uint64_t *addresses, const char **
  */
 void name_for_people(const char *mangled, char *to, size_t room);
 
+/* Writes a code point in UTF-8, at most 4 bytes. Returns their number; 0: it is none. */
+size_t put_utf8(unsigned long point, char *to);
+
 /*
  * Writes a name of Rust's newer scheme (_R...), without template arguments. False if it is none, is
- * damaged, has a part that is not read (Punycode), or does not fit; then `to` is undefined.
+ * damaged, or does not fit; then `to` is undefined.
  */
 bool rust_try_demangle(const char *mangled, char *to, size_t room);
 

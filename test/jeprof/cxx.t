@@ -169,7 +169,18 @@ my %newer = (
 	'_RNvMs3_NtCsbEht8wFNRx7_5alloc7raw_vecINtB5_6RawVecTbReEE8grow_oneCs8CE5MOktPo1_18rustc_codegen_llvm.llvm.77'
 	    => 'alloc::raw_vec::RawVec::grow_one',
 	'_RNvXsa_NtNtCs8NwYtU1Mohg_4core3fmt5floatC3f16NtB7_5Debug3fmt' => 'f16::fmt',
-	map { $_ => $_ } '_R', '_RNv', '_RNvC3foo', '_RNvB_3foo', '_RC9foo', '_RNvC3foo3bar_');
+	# Identifiers that are not ASCII; then damaged ones.
+	'_RNvCs1_3appu8gdel_5qa' => "app::g\xc3\xb6del",
+	'_RNvCs1_3appu30____7hkackfecea1cbdathfdh9hlq6y' => "app::\xe1\x83\xa1\xe1\x83\x90\xe1\x83\xad\xe1\x83\x9b\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x90\xe1\x83\x93_\xe1\x83\x92\xe1\x83\x94\xe1\x83\x9b\xe1\x83\xa0\xe1\x83\x98\xe1\x83\x94\xe1\x83\x9a\xe1\x83\x98_\xe1\x83\xa1\xe1\x83\x90\xe1\x83\x93\xe1\x83\x98\xe1\x83\x9a\xe1\x83\x98",
+	'_RNvCs1_3appu10wgv71a119e' => "app::\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e",
+	'_RNvCs1_3appu18ber_strae_9_26a28a' => "app::\xc3\xbcber_stra\xc3\x9fe_9",
+	'_RNvCs1_3appu12nicode_9q99d' => "app::\xf0\x9d\x94\x98nicode",
+	'_RNvCs1_3appu6z9_gia' => "app::z\xc3\x9f9",
+	'_RNvCs1_3appu5___eha' => "app::_\xc3\xbc",
+	'_RNvCs1_3appu5___dha' => "app::\xc3\xbc_",
+	'_RNvCs1_3appu5_2n7ca' => "app::\xf0\x90\x80\x80\xf0\x90\x80\x80",
+	map { $_ => $_ } '_R', '_RNv', '_RNvC3foo', '_RNvB_3foo', '_RC9foo', '_RNvC3foo3bar_',
+	qw(_RNvCs1_3appu0_ _RNvCs1_3appu4ab_A _RNvCs1_3appu8b99999999 _RNvCs1_3appu9ab));
 $both{ '<' x 16 . 'T' . '>::a' x 16 } = 'T' . '::a' x 16;
 $both{ '<' x 17 . 'T' . '>::a' x 17 } = '<' x 17 . 'T' . '>::a' x 17; # more than anybody writes
 my @both = sort keys %both;
