@@ -38,7 +38,8 @@ enum snapshot_mutex_e {
 /* Sums over all arenas (stats.NAME): X(name, type, text for the manual). */
 #define SNAPSHOT_GLOBAL_FIELDS(X) \
 	X(allocated, size_t, "bytes that the program has allocated, in usable sizes") \
-	X(active, size_t, "bytes of pages in use; a multiple of the page, at least allocated") \
+	X(active, size_t, "bytes of pages in use; a multiple of the page, and at least " \
+	    "allocated, unless threads allocate or free while the two are summed") \
 	X(metadata, size_t, "bytes of the allocator's own data") \
 	X(metadata_edata, size_t, "of them, descriptors of extents") \
 	X(metadata_rtree, size_t, "of them, the page map") \
