@@ -1,8 +1,9 @@
 /*
  * Creation, work and end of background threads; background_thread.h has the contract.
  *
- * Invariant: thread k exists exactly while is_made is set in slot k (seen under bg.mtx), and its
- * tls is set while it works on its arenas; it ends when is_on is false. Locks: bg.mtx for creating
+ * Invariant: is_made is set in slot k (seen under bg.mtx) from the creation of thread k until it is
+ * joined, and its tls from its start until then. It ends when is_on is false, or by itself when no
+ * thread of the program is left. Locks: bg.mtx for creating
  * and ending threads, a mutex of each thread for its counters. Wakes need no lock: an arena may
  * call them with any lock held.
  */
@@ -31,13 +32,12 @@ bool background_thread_abort;
 #define ALONE_NS (200 * NSTIME_PER_MSEC)
 
 typedef struct bg_thread_s {
-	mutex_t mtx;          /* guards the next four */
+	mutex_t mtx;          /* guards the next three */
 	uint64_t nruns;       /* runs (rounds over the thread's arenas) so far */
 	uint64_t nbetween;    /* times from the begin of a run to that of the next */
 	uint64_t between_ns;  /* their sum */
-	uint64_t last_run_ns; /* when the last run began, monotonic */
 	atomic_u32_t wakes;   /* the futex word on which the thread sleeps; a wake adds 1 */
-	atomic_p_t tls;       /* the thread's TLS block while it runs, otherwise NULL */
+	atomic_p_t tls;       /* the thread's TLS block; NULL: it does not run */
 	atomic_b_t is_made;   /* written under bg.mtx, like the handle */
 	os_thread_t handle;
 } ALIGNED(CACHELINE) bg_thread_t;
@@ -75,8 +75,8 @@ bg_count(void) {
 
 /*
  * Wakes a thread if it runs. The word is changed before tls is read, and a starting thread sets tls
- * before it reads its arenas. So if tls is still NULL here, the thread will find the change in its
- * arenas.
+ * before it reads what may have changed (its arenas, is_on). So if tls is still NULL here, the
+ * thread will find the change.
  */
 static void
 bg_thread_wake(bg_thread_t *t) {
@@ -143,7 +143,7 @@ bg_serve_all(unsigned k) {
 		next = own < next ? own : next;
 		next = hidden < next ? hidden : next;
 	}
-	return next == UINT64_MAX || next > GAP_NS ? next : GAP_NS;
+	return next > GAP_NS ? next : GAP_NS;
 }
 
 /* From now on heartbeats purge the arenas of thread k. */
@@ -160,17 +160,20 @@ bg_unserve_all(unsigned k) {
 	}
 }
 
-static void
-bg_count_run(bg_thread_t *t, bool is_first) {
+/*
+ * Counts a run that begins. last_ns: monotonic time of the last one; 0: none. Returns that of now.
+ */
+static uint64_t
+bg_count_run(bg_thread_t *t, uint64_t last_ns) {
 	gate_lock(&t->mtx);
 	uint64_t now = nstime_monotonic_ns();
-	if (!is_first) {
+	if (last_ns != 0) {
 		t->nbetween++;
-		t->between_ns += nstime_ns_between(t->last_run_ns, now);
+		t->between_ns += nstime_ns_between(last_ns, now);
 	}
-	t->last_run_ns = now;
 	t->nruns++;
 	gate_unlock(&t->mtx);
+	return now;
 }
 
 static void *
@@ -180,17 +183,16 @@ bg_main(void *arg) {
 	struct tls_s *tls = tls_get();
 	tls->inside++; /* allocations in this thread are never sampled */
 	atomic_store_p(&t->tls, tls, MO_SEQ_CST);
-	for (bool is_first = true;; is_first = false) {
+	for (uint64_t run_ns = 0;;) {
 		uint32_t seen = atomic_load_u32(&t->wakes, MO_ACQUIRE);
 		bool is_alone = atomic_load_b(&bg.has_first_ended, MO_ACQUIRE);
 		if (!background_thread_is_on() || (is_alone && !os_thread_has_users())) {
 			break;
 		}
-		bg_count_run(t, is_first);
+		run_ns = bg_count_run(t, run_ns);
 		uint64_t next = bg_serve_all(k);
 		os_word_wait(&t->wakes, seen, is_alone && next > ALONE_NS ? ALONE_NS : next);
 	}
-	atomic_store_p(&t->tls, NULL, MO_RELEASE);
 	bg_unserve_all(k);
 	tls->inside--;
 	return NULL;
@@ -259,16 +261,16 @@ bg_make_locked(bg_thread_t *t) {
 	return err;
 }
 
-/* Starts all threads. 0 or an errno value; the threads that were started before a failure go on. */
+/*
+ * Starts all threads that are missing. 0 or an errno value, which the caller reports after it has
+ * released the lock: the user's malloc_message may call mallctl.
+ */
 static int
 bg_make_all_locked(void) {
 	bg_thread_t *threads = bg_threads_locked();
 	int err = threads == NULL ? ENOMEM : 0;
 	for (size_t k = 0; err == 0 && k < bg_count(); k++) {
 		err = bg_make_locked(&threads[k]);
-	}
-	if (err != 0) {
-		bg_report_failure(err);
 	}
 	return err;
 }
@@ -289,6 +291,7 @@ bg_end_all_locked(void) {
 	for (size_t k = 0; threads != NULL && k < opt_max_background_threads; k++) {
 		if (atomic_load_b(&threads[k].is_made, MO_RELAXED)) {
 			os_thread_join(&threads[k].handle);
+			atomic_store_p(&threads[k].tls, NULL, MO_RELAXED);
 			atomic_store_b(&threads[k].is_made, false, MO_RELAXED);
 		}
 	}
@@ -296,7 +299,8 @@ bg_end_all_locked(void) {
 }
 
 /*
- * Whether the caller is one of the threads: a user's hook there cannot wait for the thread's end.
+ * Whether the caller is one of the threads: a user's hook there, also one that is called while the
+ * thread ends, cannot wait for that end.
  */
 static bool
 is_background_thread(void) {
@@ -311,14 +315,24 @@ is_background_thread(void) {
 
 /* ------------------------------------------------------------------ switching */
 
+/* Switches them on; if that fails, off. 0 or the errno value of bg_make_all_locked(). */
 static int
 bg_switch_on_locked(void) {
 	atomic_store_b(&bg.is_on, true, MO_RELEASE);
-	if (bg_make_all_locked() == 0) {
-		return 0;
+	int err = bg_make_all_locked();
+	if (err != 0) {
+		bg_end_all_locked();
 	}
-	bg_end_all_locked();
-	return EFAULT;
+	return err;
+}
+
+/* Reports an error of bg_make_all_locked(). Returns what the public functions return for it. */
+static int
+bg_report(int err) {
+	if (err != 0) {
+		bg_report_failure(err);
+	}
+	return err == 0 ? 0 : EFAULT;
 }
 
 int
@@ -329,13 +343,13 @@ background_thread_set(bool on) {
 		return EFAULT;
 	}
 	mutex_lock(&bg.mtx);
-	if (on && !background_thread_is_on()) {
+	if (on) {
 		err = bg_switch_on_locked();
-	} else if (!on && background_thread_is_on()) {
+	} else if (background_thread_is_on()) {
 		bg_end_all_locked();
 	}
 	mutex_unlock(&bg.mtx);
-	return err;
+	return bg_report(err);
 }
 
 int
@@ -356,7 +370,7 @@ background_thread_max_set(size_t max) {
 		err = was_on ? bg_switch_on_locked() : 0;
 	}
 	mutex_unlock(&bg.mtx);
-	return err;
+	return bg_report(err);
 }
 
 void
@@ -374,20 +388,21 @@ void
 background_thread_boot_late(void) {
 	if (background_thread_is_on()) {
 		mutex_lock(&bg.mtx);
-		bg_make_all_locked();
+		int err = bg_make_all_locked();
 		mutex_unlock(&bg.mtx);
+		(void)bg_report(err);
 	}
 }
 
 void
-background_thread_cleanup(struct tsd_s *tsd) {
-	(void)tsd;
-	bg_thread_t *threads = bg_threads();
-	if (threads == NULL || !background_thread_is_on() || !os_thread_is_first()) {
+background_thread_cleanup(struct tsd_s *tsd UNUSED) {
+	if (!os_thread_is_first()) {
 		return;
 	}
-	atomic_store_b(&bg.has_first_ended, true, MO_RELEASE);
-	for (unsigned k = 0; k < bg_count(); k++) {
+	/* Also while they are off: another thread may switch them on later. */
+	atomic_store_b(&bg.has_first_ended, true, MO_SEQ_CST);
+	bg_thread_t *threads = bg_threads();
+	for (unsigned k = 0; threads != NULL && k < bg_count(); k++) {
 		bg_thread_wake(&threads[k]);
 	}
 }

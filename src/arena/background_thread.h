@@ -74,7 +74,7 @@ void background_thread_boot_late(void);
 bool background_thread_is_on(void);
 /*
  * Switches the threads on or off. 0, or EFAULT: a thread could not be started (all are off then),
- * or the caller is a background thread. To switch on what is on does nothing, even if threads are
+ * or the caller is a background thread. To switch on what is on starts the threads that are
  * missing. Call it outside the gate. After switching off, all have ended.
  */
 int background_thread_set(bool on);

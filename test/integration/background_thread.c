@@ -519,6 +519,9 @@ outlive_first(void *first) {
 	int blocked;
 
 	pthread_join(*(pthread_t *)first, NULL);
+	bool on = true;
+	if (mallctl("background_thread", NULL, NULL, &on, sizeof(on)) != 0)
+		printf("not on\n");
 	drop();
 	fill();
 	nanosleep(&second, NULL);
@@ -577,6 +580,7 @@ main(int argc, char **argv) {
 		child_runs("slabs", "background_thread:true,dirty_decay_ms:500,narenas:1,tcache:false");
 	child_runs("late_decay", "background_thread:true,dirty_decay_ms:-1,narenas:1");
 	ends_with_its_threads("background_thread:true,narenas:1");
+	ends_with_its_threads("narenas:1");
 	if (ctl_bool("config.prof")) {
 		ends_with_its_threads(
 		    "background_thread:true,narenas:1,prof:true,prof_thread:true,lg_prof_sample:12");
