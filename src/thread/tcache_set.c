@@ -1,26 +1,23 @@
 /*
- * Changes of thread caches while the process runs, and the table of explicit caches.
- * Invariant: an id is in use, or in free_ids, or not below n_used (never used yet). set.mtx guards
- * the table, and under it only a base (meta/base.h) is locked; tcaches_get() reads one element
- * without it. A thread changes only its own cache, and an explicit one that no other thread uses
- * meanwhile. Called by the mallctl nodes thread.tcache.* and tcache.* (ctl_thread.c), and by
- * requests and frees with MALLOCX_TCACHE() (imalloc.c).
+ * Changes of thread caches while the process runs, and the table of explicit caches. Invariant: an
+ * id is in use, or in free_ids, or not below n_used (never used yet). set.mtx, a leaf, guards the
+ * table; tcaches_get() reads one element without it. A thread changes only its own cache, and an
+ * explicit one that no other thread uses meanwhile. Called by the mallctl nodes thread.tcache.* and
+ * tcache.* (ctl_thread.c), and by requests and frees with MALLOCX_TCACHE() (imalloc.c).
  */
 #include "thread/tcache_set.h"
 
-#include "arena/arenas.h"
-#include "meta/base.h"
 #include "os/witness.h"
 
 /* Maximum number of explicit caches; two ids fewer than 4096 because MALLOCX_TCACHE adds two. */
 #define TCACHES_MAX 4094u
 
-static struct {
+static LARGE_BSS struct {
 	mutex_t mtx;
-	tcache_t **caches;    /* TCACHES_MAX elements, made at first use */
-	uint16_t *free_ids;   /* stack of ids of destroyed caches */
-	unsigned n_free;      /* elements of free_ids */
+	unsigned n_free;      /* elements of free_ids in use */
 	unsigned n_used;      /* number of ids that were ever in use; the next new id */
+	tcache_t *caches[TCACHES_MAX];   /* by id; NULL: not in use */
+	uint16_t free_ids[TCACHES_MAX];  /* stack of ids of destroyed caches */
 } set = {.mtx = MUTEX_INITIALIZER("tcaches", WITNESS_RANK_TCACHES)};
 
 /* ------------------------------------------------------------------ while running */
@@ -114,33 +111,20 @@ tcache_ncached_max_get(tsd_t *tsd, size_t size, size_t *n) {
 
 /* ------------------------------------------------------------------ explicit caches */
 
-static int
-tcaches_table_make_locked(void) {
-	mutex_assert_owner(&set.mtx);
-	/* Each is made once, because what comes from a base does not go back. */
-	if (set.free_ids == NULL) {
-		set.free_ids = base_alloc(base_b0(), TCACHES_MAX * sizeof(uint16_t), CACHELINE);
-	}
-	if (set.free_ids != NULL && set.caches == NULL) {
-		set.caches = base_alloc(base_b0(), TCACHES_MAX * sizeof(tcache_t *), CACHELINE);
-	}
-	return set.caches != NULL ? 0 : ENOMEM;
-}
-
-/* Takes a free id. False: there is no memory for the table, or all ids are in use. */
+/* Takes a free id. False: all are in use. */
 static bool
 tcaches_try_id_locked(unsigned *id) {
+	mutex_assert_owner(&set.mtx);
 	assert(set.n_free <= set.n_used && set.n_used <= TCACHES_MAX);
-	if (tcaches_table_make_locked() != 0) {
-		return false;
-	}
 	if (set.n_free > 0) {
 		*id = set.free_ids[--set.n_free];
 		return true;
 	}
-	*id = set.n_used;
-	set.n_used += set.n_used < TCACHES_MAX ? 1 : 0;
-	return *id < TCACHES_MAX;
+	if (set.n_used == TCACHES_MAX) {
+		return false;
+	}
+	*id = set.n_used++;
+	return true;
 }
 
 int
@@ -165,8 +149,7 @@ tcaches_create(tsd_t *tsd, unsigned *id) {
 
 tcache_t *
 tcaches_get(unsigned id) {
-	return set.caches == NULL || id >= TCACHES_MAX ? NULL
-	    : __atomic_load_n(&set.caches[id], __ATOMIC_ACQUIRE);
+	return id >= TCACHES_MAX ? NULL : __atomic_load_n(&set.caches[id], __ATOMIC_ACQUIRE);
 }
 
 /*

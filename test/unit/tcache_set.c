@@ -223,13 +223,6 @@ test_ids(void) {
 	is_uint(net(), live, "and nothing was lost");
 }
 
-static unsigned base_left; /* requests to bases that are served; then one is refused */
-
-static bool
-refuse_one(void) {
-	return base_left-- == 0;
-}
-
 /* A maximum lifts no limit that a call has set. */
 static void
 test_max_and_limits(void) {
@@ -383,36 +376,12 @@ test_steps(void) {
 
 #endif
 
-/* The first explicit cache makes the table; a failure in the midst of that loses nothing. */
-static void
-test_no_table(void) {
-	const size_t table = 4094 * (sizeof(uint16_t) + sizeof(void *));
-	base_stats_t before, after;
-	unsigned id;
-	is_int(tcache_enabled_set(tsd, false), 0, "a cache is deleted: there is memory for the next");
-	base_stats_read(base_b0(), &before);
-	base_left = 1;
-	base_fault_hook = refuse_one;
-	is_int(tcaches_create(tsd, &id), EFAULT, "no memory for the second half of the table");
-	base_fault_hook = NULL;
-	is_int(tcaches_create(tsd, &id), 0, "now there is");
-	base_stats_read(base_b0(), &after);
-	ok(after.allocated - before.allocated >= table
-	    && after.allocated - before.allocated < table + 2 * CACHELINE, "one table was made: %zu",
-	    after.allocated - before.allocated);
-	is_int(tcaches_destroy(tsd, id), 0, "the cache goes");
-	is_int(tcache_enabled_set(tsd, true), 0, "that of the thread comes back");
-}
-
 int
 main(void) {
 	free(keep(malloc(1)));
 	tsd = tsd_enter();
 	tsd_leave();
 	live = net();
-	tsd_enter();
-	test_no_table();
-	tsd_leave();
 	test_limits();
 	test_max();
 	test_switch();
