@@ -161,7 +161,7 @@ boot_wires(void) {
 	/* this may be a second attempt to boot */
 	memset(boot_event_hooks, 0, sizeof(boot_event_hooks));
 	boot_add_event_hook(opt_stats_interval >= 0, stats_heartbeat);
-	thread_event_wait(THREAD_EVENT_FOR_STATS, opt_stats_interval >= 0);
+	thread_event_wait_set(THREAD_EVENT_FOR_STATS, opt_stats_interval >= 0);
 	boot_add_event_hook(arenas_percpu_limit() > 0, tsd_percpu_heartbeat);
 	boot_add_event_hook(arenas_percpu_limit() == 0, tsd_borrow_heartbeat);
 	boot_add_event_hook(true, tcache_heartbeat);

@@ -33,13 +33,13 @@
  * (pac_pass_begin(), pac_step.h); then `passer` keeps other threads out. The caller of a function
  * here is inside the gate (os/gate.h: fork waits meanwhile) and holds no lock.
  *
- * The sum of the pages in use, dirty and hot is limited to 5/4 of the greatest number of pages in
- * use so far, unless the decay time is 0 or -1. Muzzy pages do not count. The limit is enforced
- * only at the end of a request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent
- * fitted, and of each pac_alloc_new(): the oldest pages above the limit are purged. These do not
- * become muzzy first, unless the muzzy decay time is -1. A smaller request that got new pages
- * drives out a few of the oldest ones (pac_trade). A bounded cache (pac_bound) has another limit,
- * which is enforced at each allocation and release.
+ * The sum of the pages in use, dirty and hot is brought back to 5/4 of the greatest number of pages
+ * in use so far, unless the decay time is 0 or -1. Muzzy pages do not count. That is done only at
+ * the end of a request of at least JOIN_MIN bytes (1 MiB) that no dirty or muzzy extent fitted, and
+ * of each pac_alloc_new(): the oldest pages above the limit are purged. These do not become muzzy
+ * first, unless the muzzy decay time is -1. A smaller request that got new pages drives out a few
+ * of the oldest ones (pac_trade). A bounded cache (pac_bound) has another limit, which is enforced
+ * at each allocation and release.
  */
 
 /* Reused memory of at least this many bytes is zeroed by purging it instead of memset(). */

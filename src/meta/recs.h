@@ -27,8 +27,8 @@ struct recs_block_s {
 };
 
 /*
- * Returns n records in a row (n > 0, at most 1 MiB), without a count or a link; NULL if there is
- * no memory. Other fields may have old values.
+ * Returns n records in a row (n > 0, at most 1 MiB of them), without a count or a link; NULL if
+ * there is no memory. Other fields may have old values.
  */
 sample_rec_t *recs_alloc(uint32_t n);
 /* n is what was passed to recs_alloc(). No record has a count or a link; r may be NULL. */
@@ -43,7 +43,8 @@ const recs_block_t *recs_blocks(bool is_in_region);
 
 /*
  * Makes the record that of a sample: count is a prof_cnt_t, the others are fields of sample_rec_t.
- * The count is stored last, so a walker that sees it sees the fields too.
+ * The count is stored last, so a walker that sees it sees these fields, or those of a later sample
+ * in the same record: what a dump sums of them (ages) may be of the one for the other.
  */
 ALWAYS_INLINE void
 recs_begin(sample_rec_t *rec, void *count, uint64_t weight, uint64_t time_ns, uint64_t sized) {

@@ -33,9 +33,9 @@
  *
  * Signal handlers: a handler may fork at any instruction of this code. If it interrupted its thread
  * inside, the others may wait for a lock of that thread, so this fork must not wait for them: it
- * leaves the gate as it is, and the child is lost (gate_is_lost()). So is that of a handler that
- * interrupted a fork which was not alone yet. A thread is marked only while its gate_depth is not
- * 0, so a handler that finds depth 0 never waits for the mark of its own thread.
+ * leaves the gate as it is, and the child is lost (gate_is_lost()). So is the child of a handler
+ * that interrupted a fork which was not alone yet. A thread is marked only while its gate_depth is
+ * not 0, so a handler that finds depth 0 never waits for the mark of its own thread.
  *
  * gate_enter() waits, and its caller may hold a lock of the program that fork waits for: a malloc
  * that stdio calls under the lock of its list of streams may leave the gate for work of the
@@ -140,8 +140,8 @@ gate_is_special(const struct tls_s *t) {
 }
 
 /*
- * gate_try_enter(), for a thread that is outside, and for any, and gate_exit() inline, for paths
- * that many calls take.
+ * Inline forms of gate_try_enter() and gate_exit(), for paths that many calls take.
+ * gate_try_enter_inline() is for a thread that is outside, gate_try_enter_any() for any.
  */
 ALWAYS_INLINE bool
 gate_try_enter_inline(struct tls_s *t) {

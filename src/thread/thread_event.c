@@ -45,7 +45,7 @@ thread_event_take_interval(tsd_t *tsd) {
 }
 
 bool
-thread_event_wait(uint32_t who, bool waits) {
+thread_event_wait_set(uint32_t who, bool waits) {
 	uint32_t was = waits ? atomic_fetch_or_u32(&thread_event_waiting, who, MO_SEQ_CST)
 	    : atomic_fetch_and_u32(&thread_event_waiting, ~who, MO_SEQ_CST);
 	return ((was & who) != 0) != waits;

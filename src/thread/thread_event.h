@@ -22,12 +22,12 @@
  * 1-exp(-z/interval).
  *
  * A thread calls these functions for its own tsd, inside the gate, without a lock. Four need no
- * tsd: thread_event_wait() and thread_event_is_strict() concern all threads, thread_event_is_idle()
- * is about any one, and thread_event_unused_rose() is for each thread that releases pages, also one
- * without a tsd. A recall of all threads, which these functions may make, and
- * thread_event_try_end_last() take the lock of the gate's list; decay takes those of arenas. Called
- * by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page cache; the
- * profiler, jemalloc_init.c and user_event.c write the settings.
+ * tsd: thread_event_wait_set() and thread_event_is_strict() concern all threads,
+ * thread_event_is_idle() is about any one, and thread_event_unused_rose() is for each thread that
+ * releases pages, also one without a tsd. A recall of all threads, which these functions may make,
+ * and thread_event_try_end_last() take the lock of the gate's list; decay takes those of arenas.
+ * Called by tcache.c, imalloc.c, tsd.c, claim.c (thread_event_is_idle) and, by a hook, the page
+ * cache; the profiler, jemalloc_init.c and user_event.c write the settings.
  */
 #pragma once
 
@@ -52,9 +52,10 @@
 #define THREAD_EVENT_QUICK_NS (THREAD_EVENT_SLOW_NS / 4)
 /*
  * Who waits for a number of allocated bytes, or for a large request: bits of thread_event_waiting.
- * Each client sets and clears its own by thread_event_wait(). While there is one, heartbeats are
- * strict: no request of 64 KiB or more passes without one. Otherwise up to THREAD_EVENT_REQUESTS of
- * one cached class above 2 KiB do, and as many past the cache or that are large samples.
+ * Each client sets and clears its own by thread_event_wait_set(). While there is one, heartbeats
+ * are strict: no request of 64 KiB or more passes without one. Otherwise up to
+ * THREAD_EVENT_REQUESTS of one cached class above 2 KiB do, and as many past the cache or that are
+ * large samples.
  */
 #define THREAD_EVENT_FOR_PROF 1u  /* a threshold of the profiler */
 #define THREAD_EVENT_FOR_STATS 2u /* stats_interval */
@@ -66,7 +67,7 @@ thread_event_is_strict(void) {
 	return atomic_load_u32(&thread_event_waiting, MO_RELAXED) != 0;
 }
 /* Sets or clears the bit `who`. True if that bit changed: call recall_all(RECALL_SETTINGS) then. */
-bool thread_event_wait(uint32_t who, bool waits);
+bool thread_event_wait_set(uint32_t who, bool waits);
 /*
  * Bytes of one class between two looks whether a heartbeat is due, in a thread that measures its
  * peak (thread/peak.h): what it has in many classes is seen before it is freed.

@@ -52,7 +52,7 @@ user_event_add(const user_event_t *event) {
 	mutex_lock(&user_events.mtx);
 	int err = add_locked(event);
 	mutex_unlock(&user_events.mtx);
-	if (err == 0 && thread_event_wait(THREAD_EVENT_FOR_USER, true)) {
+	if (err == 0 && thread_event_wait_set(THREAD_EVENT_FOR_USER, true)) {
 		recall_all(RECALL_SETTINGS);
 	}
 	return err;

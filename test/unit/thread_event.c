@@ -678,14 +678,15 @@ body(void) {
 	test_heartbeat("30000 bytes", 30000, 5000, THREAD_EVENT_REQUESTS * 32768);
 	test_heartbeat("large, cached", 100 * PAGE, 5000, THREAD_EVENT_REQUESTS * sz_s2u(100 * PAGE));
 	test_heartbeat("large", 5 << 20, 500, THREAD_EVENT_REQUESTS * (5 << 20));
-	ok(thread_event_wait(THREAD_EVENT_FOR_PROF, true), "a client waits");
-	ok(thread_event_wait(THREAD_EVENT_FOR_USER, true), "another one");
-	ok(!thread_event_wait(THREAD_EVENT_FOR_USER, true), "which does already");
-	ok(thread_event_wait(THREAD_EVENT_FOR_PROF, false) && thread_event_is_strict(), "one is left");
+	ok(thread_event_wait_set(THREAD_EVENT_FOR_PROF, true), "a client waits");
+	ok(thread_event_wait_set(THREAD_EVENT_FOR_USER, true), "another one");
+	ok(!thread_event_wait_set(THREAD_EVENT_FOR_USER, true), "which does already");
+	ok(thread_event_wait_set(THREAD_EVENT_FOR_PROF, false) && thread_event_is_strict(),
+	    "one is left");
 	recall_all(RECALL_SETTINGS);
 	test_heartbeat("30000 bytes, bytes waited for", 30000, 500, 131072);
 	test_heartbeat("large, bytes waited for", 100 * PAGE, 500, 131072 + sz_s2u(100 * PAGE));
-	ok(thread_event_wait(THREAD_EVENT_FOR_USER, false) && !thread_event_is_strict(), "none");
+	ok(thread_event_wait_set(THREAD_EVENT_FOR_USER, false) && !thread_event_is_strict(), "none");
 	recall_all(RECALL_SETTINGS);
 	test_pace();
 	test_pace_by_net_use();

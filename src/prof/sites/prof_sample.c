@@ -36,7 +36,7 @@ static struct {
 	unsigned shift;    /* doublings on top of that, by prof_sample_scale() */
 	atomic_u64_t rate; /* the rate in bytes that follows from both */
 	bool is_on;        /* prof.active is true, and boot is complete */
-	uint64_t listener_rate; /* bytes, while is_on is false; 0: no tracer is attached */
+	uint64_t listener_interval; /* bytes, while is_on is false; 0: no tracer is attached */
 } sampling = {.mtx = MUTEX_INITIALIZER("prof_sampling", WITNESS_RANK_LEAF)};
 
 cassert(PROF_WEIGHT_ONE == IMAGE_WEIGHT_ONE);
@@ -61,7 +61,7 @@ static void
 sampling_publish_locked(void) {
 	mutex_assert_owner(&sampling.mtx);
 	assert(gate_is_entered(tls_get())); /* otherwise a forked child could find the lock taken */
-	uint64_t interval = sampling.is_on ? prof_sample_rate() : sampling.listener_rate;
+	uint64_t interval = sampling.is_on ? prof_sample_rate() : sampling.listener_interval;
 	uint64_t old = atomic_load_u64(&thread_event_sample_interval, MO_RELAXED);
 	atomic_store_u64(&thread_event_sample_interval, interval, MO_SEQ_CST);
 	if (old != interval) {
@@ -109,10 +109,10 @@ prof_sample_scale(int doublings) {
 }
 
 void
-prof_sample_switch(bool on, uint64_t listener_rate) {
+prof_sample_switch(bool on, uint64_t listener_interval) {
 	gate_lock(&sampling.mtx);
 	sampling.is_on = on;
-	sampling.listener_rate = listener_rate;
+	sampling.listener_interval = listener_interval;
 	sampling_publish_locked();
 	gate_unlock(&sampling.mtx);
 }

@@ -33,7 +33,7 @@ uint64_t prof_sample_rate(void);
  * gate (os/gate.h: fork waits until no thread is inside); the caller may be inside already.
  */
 void prof_sample_rate_set(uint64_t rate);
-void prof_sample_switch(bool on, uint64_t listener_rate);
+void prof_sample_switch(bool on, uint64_t listener_interval);
 /* The rate as it was set, in bytes, without what prof_sample_scale() has made of it. */
 uint64_t prof_sample_base(void);
 /*

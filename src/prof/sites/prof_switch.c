@@ -21,7 +21,7 @@
 #include "util/bits.h"
 
 atomic_b_t prof_switch_active;
-/* prof_switch_active or switches.listener_rate, as switches_apply_locked() found them last */
+/* prof_switch_active or switches.listener_interval, as switches_apply_locked() found them last */
 atomic_b_t prof_switch_wants_samples;
 
 /*
@@ -35,7 +35,7 @@ static struct {
 	atomic_b_t is_ready;
 	atomic_b_t thread_active_init; /* thread.prof.active of threads that get a record from now on */
 	atomic_b_t gdump;              /* prof.gdump */
-	atomic_u64_t listener_rate;    /* bytes between samples for a tracer; 0: none is attached */
+	atomic_u64_t listener_interval;    /* bytes between samples for a tracer; 0: none is attached */
 	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_set_ready() */
 	void (*gdump_due)(void);
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
@@ -73,7 +73,7 @@ switches_apply_locked(void) {
 		__atomic_store_n(&prof_root()->begun_ns, nstime_monotonic_ns(), MO_RELAXED);
 	}
 	prof_sample_switch(ready && prof_switch_is_active(),
-	    atomic_load_u64(&switches.listener_rate, MO_RELAXED));
+	    atomic_load_u64(&switches.listener_interval, MO_RELAXED));
 	__atomic_store_n(&pac_new_maximum_hook, gdump ? switches.gdump_due : NULL, MO_RELEASE);
 }
 
@@ -100,14 +100,14 @@ prof_switch_set_ready(void (*gdump_due)(void)) {
 
 bool
 prof_switch_has_listener(void) {
-	return atomic_load_u64(&switches.listener_rate, MO_RELAXED) != 0;
+	return atomic_load_u64(&switches.listener_interval, MO_RELAXED) != 0;
 }
 
 void
 prof_switch_listener_set(uint64_t rate) {
 	assert(prof_switch_is_ready());
 	gate_lock(&switches.mtx);
-	atomic_store_u64(&switches.listener_rate, rate, MO_RELAXED);
+	atomic_store_u64(&switches.listener_interval, rate, MO_RELAXED);
 	switches_apply_locked();
 	gate_unlock(&switches.mtx);
 }

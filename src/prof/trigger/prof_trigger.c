@@ -153,12 +153,12 @@ const prof_trigger_hooks_t *prof_trigger_hooks = &prof_trigger_hooks_real;
 
 /*
  * Makes requests of at least `min` bytes take the slow path. strict: single large requests or exact
- * bytes matter, so no large request passes without a heartbeat (thread_event_wait).
+ * bytes matter, so no large request passes without a heartbeat (thread_event_wait_set).
  */
 static void
 watch_from(size_t min, bool strict) {
 	mutex_assert_owner(&trig.mtx);
-	bool is_changed = thread_event_wait(THREAD_EVENT_FOR_PROF, strict);
+	bool is_changed = thread_event_wait_set(THREAD_EVENT_FOR_PROF, strict);
 	if (is_changed || atomic_load_zu(&tcache_slow_min, MO_RELAXED) != min) {
 		atomic_store_zu(&tcache_slow_min, min, MO_SEQ_CST);
 		recall_all(RECALL_SETTINGS);
