@@ -9,13 +9,14 @@
  * Invariant: the sums of each stack and of each thread stay the same. The text is not trusted:
  * memory is linear in the number of sites and the length of the lines, and so is the time, but for
  * the sort and the search of labels. So only one line divides a stack, and for the whole profile
- * threads_divide() adds at most SITES_EACH new sites for each old one. From the first label of a
+ * threads_divide() adds at most SITES_EACH new sites for each old one, and none above SITES_MAX
+ * (where threads_use_up() ends with EFBIG). From the first label of a
  * stack that would exceed that, the labels of this stack no longer get a part of each thread, but
- * use up one thread after the other (threads_use_up). No locks: a profile belongs to one thread.
+ * use up one thread after the other (threads_use_up). A function that can fail returns 0, ENOMEM
+ * or, if it adds sites, EFBIG. No locks: a profile belongs to one thread.
  * Called by pprof_parse.c.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,7 @@ label_parse(divider_t *d, const char *at, const char *end) {
 /* The part some/of of a value, rounded to 1/1024; all of it if some >= of, also if that is 0. */
 static double
 part_of(double value, uint64_t some, uint64_t of) {
-	return some >= of ? value : floor(value * ((double)some / (double)of) * 1024 + 0.5) / 1024;
+	return some >= of ? value : round_to_1024th(value * ((double)some / (double)of));
 }
 
 /* Takes `part`, but at most what there is, out of *left and returns it. */
@@ -107,24 +108,19 @@ part_take(double *left, double part) {
 	return part;
 }
 
-/* Adds a site like site i, but with this label and these live objects and bytes. 0 or ENOMEM. */
+/* Adds a site like site i, but with this label and these live objects and bytes. */
 static int
 site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
-	struct pprof_profile *p = d->p;
-	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(*p->sites)) != 0) {
-		return ENOMEM;
-	}
-	site_t site = p->sites[i];
+	site_t site = d->p->sites[i];
 	memset(site.values, 0, sizeof(site.values));
 	site.label = text;
 	site.values[INUSE_OBJECTS] = objects;
 	site.values[INUSE_SPACE] = bytes;
-	p->sites[p->nsites++] = site;
-	return 0;
+	return site_append(d->p, &site);
 }
 
 /*
- * Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. Takes one off
+ * Gives a label its part of the estimates of each thread of the stack. Takes one off
  * sites_left for each thread, even where the part is 0 and no site is added: so sites_left bounds
  * the time too.
  */
@@ -156,8 +152,8 @@ site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
 }
 
 /*
- * Gives a label its part of the stack's estimates from the first threads that have some left. 0 or
- * ENOMEM. Objects and bytes are used up independently. Each step of the loop adds at most one site;
+ * Gives a label its part of the stack's estimates from the first threads that have some left.
+ * Objects and bytes are used up independently. Each step of the loop adds at most one site;
  * it ends the objects or bytes of a thread, or those of the label. So all labels of one line take
  * at most two steps for each thread and two for each label.
  */
@@ -194,7 +190,7 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 /*
  * Gives a label its part of what has no label yet: part.objects and part.bytes (as printed) of
  * those of u->told. Takes it from all threads as long as sites_left allows that; from the first
- * label on for which it does not, threads_use_up() serves this stack. 0 or ENOMEM.
+ * label on for which it does not, threads_use_up() serves this stack.
  */
 static int
 stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
@@ -217,7 +213,7 @@ text_of(const divider_t *d, uint64_t id) {
 /*
  * Divides a stack as its line says. Passes over a line with the number of no stack, and one whose
  * number is not above that of the last line: a line walks all sites of its stack, so each stack has
- * one line at most. 0 or ENOMEM.
+ * one line at most.
  */
 static int
 labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stacks,
@@ -245,6 +241,9 @@ labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stack
 int
 labels_parse(struct pprof_profile *p, lines_t lines, const told_t *stacks, size_t nstacks) {
 	divider_t d = {.p = p, .sites_left = SITES_EACH * p->nsites};
+	if (d.sites_left > SITES_MAX - p->nsites) {
+		d.sites_left = SITES_MAX - p->nsites;
+	}
 	const char *line;
 	size_t len;
 	int err = 0;
