@@ -293,7 +293,7 @@ put_dead(const sheet_t *s) {
 }
 
 static void
-put_agent(const sheet_t *s, double rss, uint64_t oom_kills) {
+put_agent(const sheet_t *s, double rss, uint64_t kills) {
 	struct rusage usage = {0};
 	getrusage(RUSAGE_SELF, &usage);
 	double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec
@@ -303,7 +303,7 @@ put_agent(const sheet_t *s, double rss, uint64_t oom_kills) {
 	put_own(s, "jeprofd_unreadable_processes", "gauge", "",
 	    "Processes that may not be looked into.", counts.unreadable);
 	put_own(s, "jeprofd_oom_kills", "counter", "",
-	    "Processes of this machine that the kernel killed for want of memory.", (double)oom_kills);
+	    "Processes of this machine that the kernel killed for want of memory.", (double)kills);
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
 	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles, starts, stops and marks that were asked "
 	    "for.", (double)counts.scrapes);
@@ -338,11 +338,11 @@ put_agent(const sheet_t *s, double rss, uint64_t oom_kills) {
 void
 tell_metrics(text_t *t, bool is_openmetrics) {
 	double rss = own_rss();
-	uint64_t oom_kills = end_kills("").of_machine;
+	uint64_t kills = end_kills("").of_machine;
 	table_lock();
 	sheet_t s = {t, table_sorted(), is_openmetrics, true};
 	put_processes(&s);
-	put_agent(&s, rss, oom_kills);
+	put_agent(&s, rss, kills);
 	table_unlock();
 	text_add(t, "%s", is_openmetrics ? "# EOF\n" : "");
 }

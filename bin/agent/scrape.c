@@ -1,18 +1,19 @@
 /*
  * The jobs (scrape.h). Most ask one process by its mailbox: memory in the process that holds the
- * requests to it and the state of its profiler (jeprof_client.h). A job for a profile or a mark of a
- * process that is not profiling starts a session with a time limit, a lease (not with --passive);
+ * requests to it and the state of its profiler (jeprof_client.h). A job for a profile or a mark of
+ * a process that is not profiling starts a session with a time limit, a lease (not with --passive);
  * each later one extends the limit, so profiling ends by itself some intervals after the last. The
- * metrics call each job that a request or --push asked for a scrape. A delta shows what changed: either between two profiles, between which its
- * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark). If
- * the process does not answer, because it is stopped or hangs, a profile that is no delta is made
- * from its memory (jeprof_image_t); such a profile says kind=outside.
+ * metrics call each job that a request or --push asked for a scrape. A delta shows what changed:
+ * either between two profiles, between which its job sleeps (?seconds=N), or since the mark, the
+ * moment of the last POST /mark (?since=mark). If the process does not answer, because it is
+ * stopped or hangs, a profile that is no delta is made from its memory (jeprof_image_t); such a
+ * profile says kind=outside.
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
  * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. After its deadline a
- * job asks its process nothing any more: its client was told that it has failed. A job is in the list
- * until its thread is done, also after scrape_tick() has answered it, and counts there as running
- * unless it sleeps. Limits, beyond which the answer is 503:
+ * job asks its process nothing any more: its client was told that it has failed. A job is in the
+ * list until its thread is done, also after scrape_tick() has answered it, and counts there as
+ * running unless it sleeps. Limits, beyond which the answer is 503:
  * - a job is started only if fewer than options.scrapes_max run (a delta that wakes up may exceed
  *   that) and, if it will sleep, fewer than DELTAS_MAX such jobs are in the list;
  * - a job asks its process only if, itself included, at most PER_PROCESS jobs run for the process,
@@ -129,8 +130,8 @@ part_of_time(int64_t left, unsigned most) {
 
 /*
  * Sends a request to the process and waits for its reply, until the job's deadline at most. 0:
- * *reply has it; it may be a refusal (reply->error). Else an errno: EAGAIN (the process is idle, and
- * `manner` is not to wait), or another one, which the job's answer tells already.
+ * *reply has it; it may be a refusal (reply->error). Else an errno: EAGAIN (the process is idle,
+ * and `manner` is not to wait), or another one, which the job's answer tells already.
  */
 static int
 ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
@@ -618,8 +619,8 @@ is_own_delta(job_t *j) {
 
 /*
  * Before anything is asked of the process for a difference since the mark that jeprofd is to make:
- * 0, or an errno that is answered already. There may be no mark; and a raw difference can be made by
- * the process alone.
+ * 0, or an errno that is answered already. There may be no mark; and a raw difference can be made
+ * by the process alone.
  */
 static int
 check_mark(job_t *j) {
@@ -890,8 +891,8 @@ try_enter_user(job_t *j) {
 
 /*
  * Holds the record of the process and counts the job there. False if there is no memory for a
- * record, or the process has PER_PROCESS running jobs already; finish_job() undoes the count and the
- * hold also then.
+ * record, or the process has PER_PROCESS running jobs already; finish_job() undoes the count and
+ * the hold also then.
  */
 static bool
 try_enter_process(job_t *j) {
@@ -970,7 +971,8 @@ is_profile(const order_t *order) {
 
 /*
  * Ends the deadline, adds the job to the counters and releases the process's record, if it holds
- * one. A job that was answered in its place by scrape_tick() has failed, whatever its own answer is.
+ * one. A job that was answered in its place by scrape_tick() has failed, whatever its own answer
+ * is.
  */
 static void
 finish_job(job_t *j) {

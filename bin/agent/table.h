@@ -103,8 +103,9 @@ typedef struct proc_s {
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
 	/*
-	 * NULL until the process first runs the library, so never of a record of kind_ours. Only the watcher that works on the record
-	 * writes it, under the lock; so this watcher may read it without the lock.
+	 * NULL until the process first runs the library, so never of a record of kind_ours. Only the
+	 * watcher that works on the record writes it, under the lock; so this watcher may read it
+	 * without the lock.
 	 */
 	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */

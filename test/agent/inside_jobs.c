@@ -225,14 +225,17 @@ mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, 
 static void
 raw_since_mark(char *kept, unsigned status) {
 	proc_t p = {.mark = kept};
-	job_t j = {.proc = &p, .deadline_ms = 30000, .order = {.kind = job_heap, .is_raw = true, .is_since_mark = true}};
+	job_t j = {.proc = &p, .deadline_ms = 30000,
+	    .order = {.kind = job_heap, .is_raw = true, .is_since_mark = true}};
 	j.target.head.state = jeprof_state_active;
 	run_profile(&j);
 	expect(kept != NULL ? "raw, an older library" : "raw, no mark", j.answer.status, status);
 	free(j.answer.body);
 }
 
-/* A difference since a mark that there is not: the process is asked nothing, and begins no session. */
+/*
+ * A difference since a mark that there is not: the process is asked nothing, and begins no session.
+ */
 static void
 no_mark(bool is_raw) {
 	proc_t p = {0};
