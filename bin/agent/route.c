@@ -96,19 +96,22 @@ front_of(const char *path) {
 
 /*
  * Looks up `path`, what follows `front` (PROCESS, DEAD or "") in the path of the request, among the
- * places that begin with `front`; "" as "/", the page. If it is not there sets a fault.
+ * places that begin with `front`. If it is not there sets a fault; "" is the page without its slash.
  */
 static void
 route_place(const char *path, const char *front, route_t *r) {
 	for (int i = 0; i < PLACES; i++) {
 		if (strcmp(front_of(places[i].path), front) == 0
-		    && strcmp(path[0] == '\0' ? "/" : path, places[i].path + strlen(front)) == 0) {
+		    && strcmp(path, places[i].path + strlen(front)) == 0) {
 			r->place = places[i].place;
 			r->is_post = places[i].is_post;
 			r->order.kind = places[i].kind;
 			r->order.is_otlp = places[i].is_otlp;
 			return;
 		}
+	}
+	if (path[0] == '\0' && front[0] != '\0') {
+		set_fault(r, 301, "the page has a slash at its end");
 	}
 	set_fault(r, 404, strcmp(front, PROCESS) == 0 ? "there is no such path below /p/PID"
 	    : strcmp(front, DEAD) == 0 ? "there is no such path below /dead/KEY"

@@ -370,6 +370,16 @@ send_answer(request_t *q) {
 		MHD_add_response_header(response, "WWW-Authenticate",
 		    "Basic realm=\"jeprofd\", charset=\"UTF-8\"");
 	}
+	if (a->status == 301) {
+		char page[DEAD_KEY + 1];
+		const order_t *o = &q->route.order;
+		if (o->key[0] != '\0') {
+			snprintf(page, sizeof(page), "%s/", o->key);
+		} else {
+			snprintf(page, sizeof(page), "%d/", o->pid);
+		}
+		MHD_add_response_header(response, "Location", page);
+	}
 	if (a->status == 405) {
 		MHD_add_response_header(response, "Allow", q->route.is_post ? "POST" : "GET, HEAD");
 	}

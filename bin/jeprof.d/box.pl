@@ -30,9 +30,10 @@ sub profile {
 		"$path: tables of the profiler are read by jeprofctl, which is not there; "
 		    . 'where it is: ' . Talk::command('salvage', '-o', 'FILE.heap', [$path]));
 	my ($code, $out, $err) = Tool::asked($data, $ctl, 'dump', '-q', '--core', $name, '-o', '-');
-	my ($why) = $err =~ /^(?:jeprofctl: )?(?:\Q$name\E: )?(.*)$/m;
-	Talk::fail(1, "$path: " . ($why // 'jeprofctl failed')) if $code;
-	return $out;
+	return $out if !$code;
+	my @why = $err =~ /^(?:jeprofctl: )?(?:\Q$name\E: )?(.+)$/mg;
+	my $how = $code > 128 ? sprintf 'signal %d ended jeprofctl', $code - 128 : "jeprofctl failed with code $code";
+	return Talk::fail(1, "$path: " . join('; ', @why ? @why : $how));
 }
 
 # ---- the verb ----

@@ -122,6 +122,11 @@ done
 is "$(state "$pid")" idle "it has begun nothing"
 get "/p/$pid/debug/pprof/heap?seconds=0" -H 'Sec-Fetch-Site: cross-site' -H 'Sec-Fetch-User: ?1'
 gives 400 'seconds is' "but a click there is not refused"
+for page in "/p/$pid" /dead/20260101T000000Z.1; do
+	get "$page" -D header
+	gives 301 'slash' "$page: links of the page would lead elsewhere"
+	is "$(tr -d '\r' <header | sed -n 's/^Location: //p')" "${page##*/}/" "$page: where the page is"
+done
 get "/p/$pid/" -H 'Sec-Fetch-Site: cross-site'
 gives 200 'id="live-state"' "a link to a page, from elsewhere"
 get /targets -H 'Host: elsewhere.example'

@@ -154,6 +154,13 @@ run('cp', $jeprof, 'alone/jeprof');
 	like($err, qr/^jeprof: \Q$box\E: .* read by jeprofctl, which is not there; where it is: \S+ salvage -o FILE\.heap \Q$box\E\n\z/, 'and what helps');
 	is((run($^X, 'alone/jeprof', 'top', '--json', 's.heap'))[0], 0, 'what salvage has made is read there');
 }
+for my $mute (['exit 7', 'jeprofctl failed with code 7'], ['kill -9 $$', 'signal 9 ended jeprofctl'], ['echo one >&2; echo two >&2; exit 1', "one; two"]) {
+	my ($does, $says) = @$mute;
+	chmod 0755, spew("$dir/mute", "#!/bin/sh\n$does\n");
+	local $ENV{JEPROF_TOOLS} = "jeprofctl:$dir/mute";
+	my ($code, $out, $err) = jeprof('salvage', $box);
+	is("$code|$out|$err", "1||jeprof: $box: $says\n", "a jeprofctl that does: $does");
+}
 
 SKIP: {
 	skip "Debian's jeprof is not installed", 1 unless has_peer();
