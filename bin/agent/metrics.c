@@ -305,8 +305,8 @@ put_agent(const sheet_t *s, double rss, uint64_t kills) {
 	put_own(s, "jeprofd_oom_kills", "counter", "",
 	    "Processes of this machine that the kernel killed for want of memory.", (double)kills);
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
-	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles, starts, stops and marks that were asked "
-	    "for.", (double)counts.scrapes);
+	put_own(s, "jeprofd_scrapes", "counter", "",
+	    "Profiles, starts, stops and marks that were asked for.", (double)counts.scrapes);
 	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Scrapes not answered by 200.",
 	    (double)counts.failed);
 	put_own(s, "jeprofd_scrapes_refused", "counter", "",

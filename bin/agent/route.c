@@ -96,7 +96,8 @@ front_of(const char *path) {
 
 /*
  * Looks up `path`, what follows `front` (PROCESS, DEAD or "") in the path of the request, among the
- * places that begin with `front`. If it is not there sets a fault; "" is the page without its slash.
+ * places that begin with `front`. If it is not there sets a fault; "" is the page without its
+ * slash.
  */
 static void
 route_place(const char *path, const char *front, route_t *r) {

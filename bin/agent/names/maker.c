@@ -30,7 +30,7 @@
 enum {
 	/* descriptors that options name, at most: --root, --old and an --object for each candidate */
 	OPTIONS = 2 + NAMES_CANDIDATES,
-	/* the program, --table, key and path, the options, --servers, --symbols, and NULL behind them */
+	/* the program, --table, key, path, these options, --servers, --symbols; and a NULL */
 	WORDS_MAX = 4 + 2 * OPTIONS + 2 + 1,
 	FIRST_FD = 3,     /* the child's descriptors have consecutive numbers from this one on */
 };

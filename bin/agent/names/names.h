@@ -42,8 +42,8 @@ typedef struct names_object_s {
 } names_object_t;
 
 /*
- * Opens the root and the cache. 0; or an errno if one cannot be opened, or the request names no
- * process and no root (ESRCH); then names_end() is not needed.
+ * Opens the root and the cache. 0; or an errno if the root cannot be opened, or the request names
+ * no process and no root (ESRCH); then names_end() is not needed.
  */
 int names_begin(names_t *n, const struct pprof_request *request);
 void names_end(names_t *n);
