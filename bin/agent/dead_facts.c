@@ -8,10 +8,10 @@
  */
 #include "dead.h"
 
-#include <inttypes.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 

@@ -78,7 +78,7 @@ static const struct {
 	const char *help;
 	fig_t figure;
 	bool is_counter;
-} told[] = {
+} reported[] = {
 	{"jeprof_allocated_bytes", "bytes", "Bytes in allocations that the program holds.",
 	    fig_allocated, false},
 	{"jeprof_active_bytes", "bytes", "Bytes in pages with allocations.", fig_active, false},
@@ -99,16 +99,17 @@ static const struct {
 	    true},
 };
 
-/* For each metric of `told` a sample of each process whose last answer had the figure. */
+/* For each metric of `reported` a sample of each process whose last answer had the figure. */
 static void
 put_reported(const sheet_t *s) {
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-		put_head(s, told[i].name, told[i].is_counter ? "counter" : "gauge", told[i].unit,
-		    told[i].help);
+	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++) {
+		const char *name = reported[i].name;
+		bool is_counter = reported[i].is_counter;
+		put_head(s, name, is_counter ? "counter" : "gauge", reported[i].unit, reported[i].help);
 		for (proc_t *const *p = s->list; *p != NULL; p++) {
-			if (proc_has(*p, told[i].figure)) {
-				put_name(s, told[i].name, told[i].is_counter ? "_total" : "", *p, NULL, NULL);
-				text_add(s->text, "%" PRIu64 "\n", (*p)->figures.values[told[i].figure]);
+			if (proc_has(*p, reported[i].figure)) {
+				put_name(s, name, is_counter ? "_total" : "", *p, NULL, NULL);
+				text_add(s->text, "%" PRIu64 "\n", (*p)->figures.values[reported[i].figure]);
 			}
 		}
 	}

@@ -66,7 +66,7 @@ try_round(encoder_t *e, const site_t *s, int64_t *values) {
 }
 
 static void
-text_write(encoder_t *e, const char *key, uint32_t text) {
+label_write(encoder_t *e, const char *key, uint32_t text) {
 	proto_clear(&e->inner);
 	proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, key));
 	proto_number(&e->inner, LABEL_STRING, string_of_text(&e->places, text));
@@ -76,7 +76,7 @@ text_write(encoder_t *e, const char *key, uint32_t text) {
 static void
 thread_write(encoder_t *e, const thread_t *t) {
 	if (t->name != 0) {
-		text_write(e, "thread", t->name);
+		label_write(e, "thread", t->name);
 	}
 	if (t->uid != 0) {
 		proto_clear(&e->inner);
@@ -116,7 +116,7 @@ sample_write(encoder_t *e, const site_t *s, int column) {
 	}
 	proto_message(&e->part, SAMPLE_VALUE, &e->packed);
 	if (s->label != 0) {
-		text_write(e, "label", s->label);
+		label_write(e, "label", s->label);
 	}
 	if (column >= 0) {
 		age_write(e, column);
@@ -227,7 +227,7 @@ comments_write(encoder_t *e) {
 }
 
 static void
-head_write(encoder_t *e, const struct pprof_request *request) {
+metadata_write(encoder_t *e, const struct pprof_request *request) {
 	const char *type = request->default_type;
 	type = type != NULL && is_type(type) ? type : types[INUSE_SPACE][0];
 	proto_number(&e->out, PROFILE_TIME, (uint64_t)e->p->time_ns);
@@ -255,7 +255,7 @@ profile_write(encoder_t *e, const struct pprof_request *request) {
 		}
 	}
 	functions_write(e);
-	head_write(e, request);
+	metadata_write(e, request);
 	const intern_t *strings = &e->places.strings;
 	for (uint32_t i = 0; i < strings->count; i++) {
 		proto_bytes(&e->out, PROFILE_STRING, intern_text(strings, i), intern_len(strings, i));

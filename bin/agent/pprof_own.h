@@ -129,10 +129,10 @@ int maps_parse(struct pprof_profile *p, lines_t *l);
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 
 /* A stack of the text. Later lines of the text name it by its number (pprof_labels.c). */
-typedef struct told_s {
+typedef struct printed_s {
 	size_t first;      /* index of its first site; those of a stack follow one another */
 	uint64_t objects, bytes; /* live, as printed, that is, before estimates */
-} told_t;
+} printed_t;
 
 /*
  * Splits sites whose live objects have labels: each label gets a site with its part of the live
@@ -140,7 +140,7 @@ typedef struct told_s {
  * behind the others, in number linear in the sites and the bytes of these lines. stacks[n - 1] is
  * stack n; stacks[nstacks] ends the last. 0, ENOMEM or EFBIG.
  */
-int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
+int labels_parse(struct pprof_profile *p, lines_t l, const printed_t *stacks, size_t nstacks);
 
 /* Reads the ages of the stacks from the lines that remain. 0 or ENOMEM. */
 int ages_parse(struct pprof_profile *p, lines_t l, size_t nstacks);

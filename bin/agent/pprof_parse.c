@@ -45,7 +45,7 @@ typedef struct parser_s {
 	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
 	/* all stacks so far; once there is one, there is room for one more, which ends the last one */
-	told_t *stacks;
+	printed_t *stacks;
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
@@ -278,31 +278,36 @@ stamp_ns(const char *text) {
 	return (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
 }
 
+/* Whether a text KEY=VALUE has this key; `key` ends in '='. */
+static bool
+has_key(const char *text, const char *end, const char *key) {
+	return word_read(&text, end, key);
+}
+
 /* Stores KEY=VALUE of a line "# jemalloc.KEY=VALUE" in the profile if the key is a known one. */
 static void
 meta_note(struct pprof_profile *p, uint32_t text_number) {
 	const char *text = intern_text(&p->texts, text_number);
 	const char *value = strchr(text, '=') + 1, *end = text + strlen(text), *at = value;
-	size_t key = (size_t)(value - 1 - text);
 	uint64_t number = 0;
 	bool is_number = dec_read(&at, end, &number) && at == end;
-	if (key == 3 && memcmp(text, "pid", 3) == 0) {
+	if (has_key(text, end, "pid=")) {
 		p->pid = is_number ? number : 0;
-	} else if (key == 15 && memcmp(text, "sample_interval", 15) == 0 && is_number) {
+	} else if (has_key(text, end, "sample_interval=") && is_number) {
 		p->period = number <= INT64_MAX ? number : 0;
-	} else if (key == 19 && memcmp(text, "sample_interval_set", 19) == 0 && is_number) {
+	} else if (has_key(text, end, "sample_interval_set=") && is_number) {
 		p->period_set = number;
-	} else if (key == 9 && memcmp(text, "dump_time", 9) == 0) {
+	} else if (has_key(text, end, "dump_time=")) {
 		p->time_ns = stamp_ns(value);
-	} else if (key == 12 && memcmp(text, "monotonic_ms", 12) == 0 && is_number) {
+	} else if (has_key(text, end, "monotonic_ms=") && is_number) {
 		p->monotonic_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : 0;
-	} else if (key == 11 && memcmp(text, "profiled_ms", 11) == 0 && is_number) {
+	} else if (has_key(text, end, "profiled_ms=") && is_number) {
 		p->profiled_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : -1;
-	} else if (key == 9 && memcmp(text, "mark_time", 9) == 0) {
+	} else if (has_key(text, end, "mark_time=")) {
 		p->mark_ns = stamp_ns(value);
-	} else if (key == 7 && memcmp(text, "session", 7) == 0) {
+	} else if (has_key(text, end, "session=")) {
 		p->session = text_number;
-	} else if (key == 10 && memcmp(text, "start_time", 10) == 0) {
+	} else if (has_key(text, end, "start_time=")) {
 		p->start = text_number;
 	}
 }
@@ -388,7 +393,7 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 		return ENOMEM;
 	}
 	if (err == 0) {
-		r->stacks[r->nstacks++] = (told_t){p->nsites, 0, 0};
+		r->stacks[r->nstacks++] = (printed_t){p->nsites, 0, 0};
 		r->stack.stack = (uint32_t)r->nstacks;
 	}
 	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
@@ -561,12 +566,12 @@ skipped_tell(parser_t *r) {
 static bool
 has_end(const char *text, size_t len) {
 	size_t at = len > 0 ? len - 1 : 0;
-	uint64_t told;
+	uint64_t bytes;
 	while (at > 0 && text[at - 1] != '\n') {
 		at--;
 	}
 	const char *c = text + at, *end = text + len;
-	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &told) || told != at) {
+	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &bytes) || bytes != at) {
 		return false;
 	}
 	(void)word_read(&c, end, "\n"); /* a text that lacks only this newline counts as whole */
@@ -583,7 +588,7 @@ profile_parse(parser_t *r, const char *text, size_t len) {
 		return EBADMSG;
 	}
 	if (err == 0 && r->nstacks > 0) {
-		r->stacks[r->nstacks] = (told_t){r->p->nsites, 0, 0};
+		r->stacks[r->nstacks] = (printed_t){r->p->nsites, 0, 0};
 		err = labels_parse(r->p, r->lines, r->stacks, r->nstacks);
 		err = err != 0 ? err : ages_parse(r->p, r->lines, r->nstacks);
 	}
