@@ -22,8 +22,8 @@ sub of_bytes {
 	return profile($path, $data, '-');
 }
 
-# Has jeprofctl read the file $name, or $data as its standard input if $name is '-', and returns the
-# text of the profile; $path is the name in messages. Fails if jeprofctl is not there or fails.
+# Has jeprofctl read the file $name, or if that is '-' its standard input: $data, bytes or a handle.
+# Returns the text of the profile; $path is the name in messages. Fails if jeprofctl is not there or fails.
 sub profile {
 	my ($path, $data, $name) = @_;
 	my $ctl = Tool::find('jeprofctl') // Talk::fail(1,
@@ -44,7 +44,7 @@ sub salvage {
 	Talk::fail(2, 'salvage takes one black box or core file') if @files != 1;
 	my ($path) = @files;
 	Input::need_path($path) if $path ne '-';
-	my $text = $path eq '-' ? of_bytes($path, Input::raw($path)) : of_file($path);
+	my $text = $path eq '-' ? profile($path, \*STDIN, '-') : of_file($path); # a core may be large
 	Dump::doubt_cut($path, $1) if $text =~ /^# jemalloc[.]cut=([1-9]\d*)$/m;
 	Export::put($option, 'salvage', $path, $text);
 }

@@ -126,6 +126,12 @@ like(slurp('s.heap'), qr/^heap_v2\/1\n(?=.*^# jemalloc\.end=killed$)(?=.*^# jema
 is(json('top', 's.heap')->{total}{bytes}, $held, 'with the same sum');
 like((jeprof('salvage', 's.heap'))[2], qr/^jeprof: s\.heap: this is no core file and no black box$/m, 'salvage of a profile');
 is((jeprof('salvage'))[0], 2, 'salvage of nothing');
+is((run('sh', '-c', 'cat "$1" | "$2" "$3" salvage -o - - | cmp - s.heap', 'sh', $box, $^X, $jeprof))[0], 0, 'salvage of a pipe');
+is((run('sh', '-c', '"$2" "$3" salvage -o - - <"$1" | cmp - s.heap', 'sh', $box, $^X, $jeprof))[0], 0, 'salvage of standard input');
+SKIP: {
+	skip 'sanitizers need more address space', 1 if (run($ctl, '--version'))[0] || `ldd $ctl` =~ /libasan/;
+	like((run('sh', '-c', 'head -c 500000000 /dev/zero | { ulimit -v 300000; "$1" "$2" salvage -; }', 'sh', $^X, $jeprof))[2], qr/^jeprof: -: this is no core file and no black box$/m, 'what comes from a pipe is not held in memory');
+}
 for my $type ("\4\0", "\0\4") {
 	spew('a core', "\x7fELF\2\1\1" . "\0" x 9 . $type . "\0" x 100);
 	($code, $out, $err) = jeprof('top', 'a core');
