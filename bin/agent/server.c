@@ -53,7 +53,8 @@ enum {
 	READING_MS = 30000,      /* time for a client to send a request, idle time before it included */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
 	DRAIN_MS = 1000,         /* server_drain() waits so long for clients to read their answers */
-	UNREAD_MAX = 256 << 20,  /* bytes of all answers together whose clients still read them */
+	/* bytes of all answers together whose clients still read them, beside twice --max-profile */
+	UNREAD_MAX = 128 << 20,
 	SPARE_CONNECTIONS = 64,  /* above connections_max, for those shut down but not yet closed */
 };
 
@@ -188,8 +189,8 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 
 /*
  * Starts a phase of the request's connection, if it is in the list. bytes: of its answer that is to
- * be sent now, else 0. If all such answers together exceed UNREAD_MAX then, ends the connections
- * that have been sending for longest, but not this one. Takes conns_lock.
+ * be sent now, else 0. If all such answers together are too many then (UNREAD_MAX), ends the
+ * connections that have been sending for longest, but not this one. Takes conns_lock.
  */
 static void
 set_phase(struct MHD_Connection *connection, phase_t phase, size_t bytes) {
@@ -202,8 +203,9 @@ set_phase(struct MHD_Connection *connection, phase_t phase, size_t bytes) {
 		conn_append(c, phase);
 		c->unread = c->is_ended ? 0 : bytes;
 		unread += c->unread;
+		size_t most = bytes > 0 ? UNREAD_MAX + 2 * (size_t)options.profile_max : SIZE_MAX;
 		conn_t *old;
-		while (unread > UNREAD_MAX && (old = find_oldest(phase_sending)) != NULL && old != c) {
+		while (unread > most && (old = find_oldest(phase_sending)) != NULL && old != c) {
 			conn_end(old);
 		}
 		pthread_mutex_unlock(&conns_lock);

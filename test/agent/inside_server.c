@@ -94,7 +94,7 @@ answer(unsigned i, size_t bytes) {
 	set_phase(&each[i], phase_sending, bytes);
 	model_phase(i, phase_sending);
 	each[i].unread = each[i].is_ended ? 0 : bytes;
-	while (model_unread() > UNREAD_MAX) {
+	while (bytes > 0 && model_unread() > UNREAD_MAX) {
 		unsigned victim = model_oldest(phase_sending, i);
 		if (victim == NONE) {
 			break;

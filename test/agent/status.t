@@ -315,7 +315,7 @@ mv upgraded.new upgraded
 agent
 until_true sh -c 'curl -s "$1/targets" | grep -q "\"exe\":\"[^\"]*/upgraded\""' sh "$URL"
 ok $? "a replaced program is told by its path" "$(curl -s "$URL/targets")"
-curl -s "$URL/targets" | grep -q '/named (deleted)"'
+until_true sh -c 'curl -s "$1/targets" | grep -q "/named (deleted)\""' sh "$URL"
 ok $? "a name that ends like the kernel's mark stays" "$(curl -s "$URL/targets")"
 end_agent
 
