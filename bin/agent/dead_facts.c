@@ -8,17 +8,17 @@
  */
 #include "dead.h"
 
-#include <inttypes.h>
+#include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NS_PER_MS UINT64_C(1000000)
 
-/* Resident bytes of the process, or of the allocator if those are not known. */
+/* Resident bytes: rss, those of the process, or those of the allocator if rss is not known (0). */
 static uint64_t
-resident_of(const jeprof_image_line_t *line) {
-	return line->rss != 0 ? line->rss : line->resident;
+resident_of(uint64_t rss, uint64_t resident) {
+	return rss != 0 ? rss : resident;
 }
 
 /* Sets d->course to at most HISTORY_POINTS lines: the last one, and every step-th before it. */
@@ -28,8 +28,8 @@ keep_course(dead_t *d, const jeprof_image_line_t *lines, size_t count) {
 	size_t points = count == 0 ? 0 : (count - 1) / step + 1;
 	for (size_t i = 0; i < points; i++) {
 		const jeprof_image_line_t *line = &lines[count - 1 - (points - 1 - i) * step];
-		d->course[i] = (point_t){(int64_t)(line->time_ns / NS_PER_MS), resident_of(line),
-		    line->allocated};
+		d->course[i] = (point_t){(int64_t)(line->time_ns / NS_PER_MS),
+		    resident_of(line->rss, line->resident), line->allocated};
 	}
 	d->points = (unsigned)points;
 }
@@ -58,7 +58,7 @@ facts_read(dead_t *d, int box) {
 	jeprof_image_facts_t f = jeprof_image_facts(image);
 	d->told_ms = f.time_ns / NS_PER_MS;
 	d->allocated = f.allocated;
-	d->resident = f.rss != 0 ? f.rss : f.resident;
+	d->resident = resident_of(f.rss, f.resident);
 	d->limit = f.limit != 0 && f.limit < d->limit ? f.limit : d->limit;
 	d->how = d->how == end_unknown && f.ended_ns != 0 ? end_exit : d->how;
 	read_course(d, image);

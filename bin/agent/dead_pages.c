@@ -102,9 +102,9 @@ add_facts(text_t *t, const dead_t *d) {
 		text_html(t, d->why);
 		text_add(t, ".</p>\n");
 	}
-	text_add(t, "<p>Profiles: <a href=\"debug/pprof/heap\">heap</a> <a "
-	    "href=\"debug/pprof/heap?raw=1\">heap_v2</a> <output id=\"live-state\" "
-	    "aria-live=\"polite\"></output></p>\n");
+	text_add(t, "<p>%s<output id=\"live-state\" aria-live=\"polite\"></output></p>\n",
+	    d->why[0] != '\0' ? "" : "Profiles: <a href=\"debug/pprof/heap\">heap</a> <a "
+	    "href=\"debug/pprof/heap?raw=1\">heap_v2</a> ");
 }
 
 bool

@@ -295,7 +295,7 @@ is_ours(const struct stat *st) {
 /* Copies the key of a name that is a key followed by `end`; false: the name is another one. */
 static bool
 try_take_key(const char *name, const char *end, char key[DEAD_KEY]) {
-	size_t length = strspn(name, DEAD_KEY_BYTES);
+	size_t length = strspn(name, DEAD_KEY_CHARS);
 	length -= length > 0 && name[length - 1] == '.';
 	if (length == 0 || length >= DEAD_KEY || strcmp(name + length, end) != 0) {
 		return false;

@@ -73,7 +73,7 @@ rehash(intern_t *in) {
 	if (slots == NULL) {
 		return ENOMEM;
 	}
-	if (in->key == 0 && getrandom(&in->key, sizeof(in->key), GRND_NONBLOCK) < 0) {
+	if (in->nslots == 0 && getrandom(&in->key, sizeof(in->key), GRND_NONBLOCK) < 0) {
 		in->key = (uint64_t)time(NULL) * 0x9e3779b97f4a7c15u ^ (uintptr_t)slots;
 	}
 	for (size_t i = 0; i < in->count; i++) {

@@ -24,7 +24,7 @@ typedef struct intern_s {
 	size_t count, entry_room; /* entries used, allocated */
 	uint32_t *slots;          /* of the hash table: a string's number + 1; 0: free */
 	size_t nslots;            /* a power of two; 0 before the first string */
-	uint64_t key;             /* of the hash; 0: not drawn yet */
+	uint64_t key;             /* of the hash; drawn at random with the first string */
 } intern_t;
 
 #define INTERN_FAILED UINT32_MAX

@@ -177,7 +177,11 @@ started_at(uint64_t ticks) {
 	struct timespec real, boot;
 	clock_gettime(CLOCK_REALTIME, &real);
 	clock_gettime(CLOCK_BOOTTIME, &boot);
-	return (uint64_t)(real.tv_sec - boot.tv_sec) + ticks / (uint64_t)sysconf(_SC_CLK_TCK);
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	/* With their nanoseconds, because the difference of whole seconds changes with the moment. */
+	int64_t ns = real.tv_nsec - boot.tv_nsec + (int64_t)(ticks % hz * (1000000000 / hz));
+	int64_t seconds = real.tv_sec - boot.tv_sec + (int64_t)(ticks / hz);
+	return (uint64_t)(seconds + ns / 1000000000 - (ns < 0));
 }
 
 void

@@ -55,6 +55,8 @@ catch_signals(void) {
 	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) { /* no nohup */
 		sigaction(SIGHUP, &action, NULL);
 	}
+	/* Who started us may ignore it; then nobody could wait for a child (names/maker.c). */
+	sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
 	sigaction(SIGPIPE, &ignore, NULL); /* a write then fails with EPIPE */
 	sigaction(SIGXFSZ, &ignore, NULL); /* a write then fails with EFBIG */
 }

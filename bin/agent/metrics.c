@@ -3,7 +3,7 @@
  * as OpenMetrics 1.0 or in the older text format of Prometheus. Only OpenMetrics has UNIT lines and
  * an EOF line; only the older one has "_total" in the HELP and TYPE lines of counters (samples
  * always do). Invariant: all samples of a metric follow its TYPE line. Locks: the table's, which
- * tell_*() take for the whole answer, so that all other functions here run under it; inside it, one
+ * tell_*() take for the whole answer, so that all put_*() and seen_*() run under it; inside it, one
  * at a time, those of dead_watch.c, dead_store.c and push.c. Called by server.c.
  */
 #include "table.h"
@@ -78,7 +78,7 @@ static const struct {
 	const char *help;
 	fig_t figure;
 	bool is_counter;
-} told[] = {
+} reported[] = {
 	{"jeprof_allocated_bytes", "bytes", "Bytes in allocations that the program holds.",
 	    fig_allocated, false},
 	{"jeprof_active_bytes", "bytes", "Bytes in pages with allocations.", fig_active, false},
@@ -99,16 +99,17 @@ static const struct {
 	    true},
 };
 
-/* For each metric of `told` a sample of each process whose last answer had the figure. */
+/* For each metric of `reported` a sample of each process whose last answer had the figure. */
 static void
 put_reported(const sheet_t *s) {
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
-		put_head(s, told[i].name, told[i].is_counter ? "counter" : "gauge", told[i].unit,
-		    told[i].help);
+	for (size_t i = 0; i < sizeof(reported) / sizeof(reported[0]); i++) {
+		const char *name = reported[i].name;
+		bool is_counter = reported[i].is_counter;
+		put_head(s, name, is_counter ? "counter" : "gauge", reported[i].unit, reported[i].help);
 		for (proc_t *const *p = s->list; *p != NULL; p++) {
-			if (proc_has(*p, told[i].figure)) {
-				put_name(s, told[i].name, told[i].is_counter ? "_total" : "", *p, NULL, NULL);
-				text_add(s->text, "%" PRIu64 "\n", (*p)->figures.values[told[i].figure]);
+			if (proc_has(*p, reported[i].figure)) {
+				put_name(s, name, is_counter ? "_total" : "", *p, NULL, NULL);
+				text_add(s->text, "%" PRIu64 "\n", (*p)->figures.values[reported[i].figure]);
 			}
 		}
 	}
@@ -168,7 +169,7 @@ static const struct {
 	{"jeprof_rss_bytes", "bytes", "Resident memory of the process.", seen_rss},
 	{"jeprof_threads", "", "Threads of the process.", seen_threads},
 	{"jeprof_cgroup_current_bytes", "bytes", "Memory of the cgroup of the process.", seen_cgroup},
-	{"jeprof_cgroup_limit_bytes", "bytes", "Limit of the memory of the cgroup.", seen_limit},
+	{"jeprof_cgroup_limit_bytes", "bytes", "Memory limit of the cgroup.", seen_limit},
 	{"jeprof_start_time_seconds", "seconds", "Start of the process since 1970.", seen_start},
 	{"jeprof_session", "", "Number of this or the last session of the profiler.", seen_session},
 	{"jeprof_box_held", "", "1 if jeprofd can read the tables of the process when it is dead.",
@@ -293,7 +294,7 @@ put_dead(const sheet_t *s) {
 }
 
 static void
-put_agent(const sheet_t *s) {
+put_agent(const sheet_t *s, double rss, uint64_t kills) {
 	struct rusage usage = {0};
 	getrusage(RUSAGE_SELF, &usage);
 	double cpu = (double)usage.ru_utime.tv_sec + (double)usage.ru_stime.tv_sec
@@ -303,11 +304,10 @@ put_agent(const sheet_t *s) {
 	put_own(s, "jeprofd_unreadable_processes", "gauge", "",
 	    "Processes that may not be looked into.", counts.unreadable);
 	put_own(s, "jeprofd_oom_kills", "counter", "",
-	    "Processes of this machine that the kernel killed for want of memory.",
-	    (double)end_kills("").of_machine);
+	    "Processes of this machine that the kernel killed for want of memory.", (double)kills);
 	put_own(s, "jeprofd_requests", "counter", "", "Requests.", (double)counts.requests);
-	put_own(s, "jeprofd_scrapes", "counter", "", "Profiles and changes of sessions that were asked "
-	    "for.", (double)counts.scrapes);
+	put_own(s, "jeprofd_scrapes", "counter", "",
+	    "Profiles, starts, stops and marks that were asked for.", (double)counts.scrapes);
 	put_own(s, "jeprofd_scrapes_failed", "counter", "", "Scrapes not answered by 200.",
 	    (double)counts.failed);
 	put_own(s, "jeprofd_scrapes_refused", "counter", "",
@@ -327,21 +327,23 @@ put_agent(const sheet_t *s) {
 		text_add(s->text, "} %" PRIu64 "\n", counts.lacks[i]);
 	}
 	put_own(s, "jeprofd_leases_renewed", "counter", "",
-	    "Time limits of sessions that scrapes moved on.", (double)counts.renewed);
+	    "Extensions of the time limits of sessions by scrapes.", (double)counts.renewed);
 	put_own(s, "jeprofd_threads_held_up", "counter", "",
-	    "Threads that a process held up: replaced, or answered for.", (double)counts.written_off);
+	    "Threads that took too long: replaced, or answered for.", (double)counts.written_off);
 	put_dead(s);
 	put_push(s);
 	put_own(s, "jeprofd_cpu_seconds", "counter", "seconds", "Processor time of jeprofd.", cpu);
-	put_own(s, "jeprofd_rss_bytes", "gauge", "bytes", "Resident memory of jeprofd.", own_rss());
+	put_own(s, "jeprofd_rss_bytes", "gauge", "bytes", "Resident memory of jeprofd.", rss);
 }
 
 void
 tell_metrics(text_t *t, bool is_openmetrics) {
+	double rss = own_rss();
+	uint64_t kills = end_kills("").of_machine;
 	table_lock();
 	sheet_t s = {t, table_sorted(), is_openmetrics, true};
 	put_processes(&s);
-	put_agent(&s);
+	put_agent(&s, rss, kills);
 	table_unlock();
 	text_add(t, "%s", is_openmetrics ? "# EOF\n" : "");
 }

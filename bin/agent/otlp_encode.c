@@ -6,9 +6,9 @@
  *
  * Invariant: entry 0 of each table of the dictionary is empty and stands for "none"; other entries
  * are distinct, and each one that is referred to is written. Within a Profile no two samples have
- * the same stack and attributes. Values are rounded by carry_next(), as in pprof_encode.c. If there
- * is no memory, has_failed is set (in the encoder, its places or a buffer), the rest is made
- * without what is missing, and otlp_encode() returns ENOMEM at its end (pprof.h has its contract).
+ * the same stack and attributes. Values are rounded by carry_next(), as in pprof_encode.c. What
+ * fails sets has_failed of the encoder or its places, or the error of a buffer; the rest is made
+ * without what is missing, and otlp_encode() tests them at its end (pprof.h has its contract).
  * No locks: a profile belongs to one thread. Called by scrape.c and test/agent/convert.c.
  */
 #include <errno.h>
@@ -79,6 +79,8 @@ typedef struct encoder_s {
 	intern_t keys;           /* key: a sample_key_t; its number is its index in samples */
 	sample_t *samples;
 	size_t nsamples, sample_room;
+	const site_t *last;      /* whose stack has the number last_stack; NULL: there is none yet */
+	uint32_t last_stack;
 	bool has_failed;         /* there was no memory */
 } encoder_t;
 
@@ -101,14 +103,20 @@ attribute_of(encoder_t *e, const char *key, uint32_t value) {
 
 /*
  * Number in the dictionary of the site's stack, without the allocator's frames; 0: it is empty, or
- * there is no memory. Gives numbers to its locations.
+ * there is no memory. Gives numbers to its locations. Most sites have the stack of the one before.
  */
 static uint32_t
 stack_of(encoder_t *e, const site_t *s) {
+	if (e->last != NULL && e->last->first == s->first && e->last->depth == s->depth) {
+		return e->last_stack;
+	}
 	proto_clear(&e->packed);
 	stack_put(&e->places, s, &e->packed);
-	e->has_failed |= e->packed.has_failed;
-	return e->packed.len == 0 ? 0 : number_of(e, &e->stacks, e->packed.data, e->packed.len);
+	e->has_failed |= e->packed.error != 0;
+	e->last = s;
+	e->last_stack = e->packed.len == 0 ? 0
+	    : number_of(e, &e->stacks, e->packed.data, e->packed.len);
+	return e->last_stack;
 }
 
 /*
@@ -380,7 +388,6 @@ otlp_encode(const struct pprof_profile *p, const struct pprof_request *request,
     const char **why) {
 	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
 	*out = NULL;
-	*why = "there is not enough memory";
 	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);
 	for (size_t i = 0; i < p->nsites && err == 0 && !e.has_failed; i++) {
 		site_add(&e, &p->sites[i]);
@@ -392,5 +399,6 @@ otlp_encode(const struct pprof_profile *p, const struct pprof_request *request,
 		    ? proto_gzip(&e.out, out, len) : proto_take(&e.out, out, len);
 	}
 	encoder_free(&e);
+	*why = encoding_failure(err);
 	return err;
 }

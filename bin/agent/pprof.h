@@ -48,14 +48,15 @@ int pprof_parse(const char *text, size_t len, struct pprof_profile **out, const 
  * those of allocations become 0 instead; the ages are dropped. 0; EINVAL, without a change, if the
  * profiles differ in process, session or the sampling interval that the user set (not that of a
  * budget); ESTALE, without a change, if the program has made the library count anew in between
- * (prof.reset), so that what was live before is in `before` alone; or ENOMEM, with `after` fit to
- * be freed only.
+ * (prof.reset), so that what was live before is in `before` alone; or ENOMEM, or EFBIG (both
+ * together are too large), with `after` fit to be freed only.
  */
 int pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before);
 
 /*
  * Finds the names, for which it runs jeprof-symbolize for at most about 23 s, and encodes the
- * profile, which it does not change, into *out, which the caller frees. 0, or ENOMEM as above.
+ * profile, which it does not change, into *out, which the caller frees. 0, or ENOMEM or EFBIG (it
+ * would take more than 256 MiB before gzip) with *why as above.
  * Missing names are no failure.
  */
 int pprof_encode(const struct pprof_profile *, const struct pprof_request *, unsigned char **out,

@@ -14,32 +14,51 @@
 
 #include "pprof_own.h"
 
-enum { KEY_MAX = PPROF_DEPTH_MAX + 2 }; /* words of a key: a thread, a label and a stack */
+/*
+ * The tables of one subtraction. Each numbers from 0 what is the same in both profiles, unlike the
+ * indexes of threads, the numbers of texts and the places of stacks.
+ */
+typedef struct tables_s {
+	intern_t labels; /* texts */
+	intern_t stacks; /* all addresses of a stack */
+	intern_t known;  /* keys of sites: a thread, a label and a stack */
+} tables_t;
 
 /*
- * Writes the key of a site: its thread's uid, its label's number in `labels` and its addresses.
- * These are the same in both profiles, unlike indexes of threads and numbers of texts. Returns the
- * key's size in bytes; 0: there is no memory.
+ * The sites of a stack follow one another, in the order of the text and then once more those with
+ * labels. So what is known of the last stack is kept, and not each site reads or copies all its
+ * addresses: memory and time stay linear in the texts.
  */
-static size_t
-key_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, uint64_t *key) {
-	key[0] = s->thread == NO_THREAD ? UINT64_MAX : p->threads[s->thread].uid;
-	key[1] = intern_put(labels, intern_text(&p->texts, s->label), intern_len(&p->texts, s->label));
-	if (key[1] == INTERN_FAILED) {
-		return 0;
-	}
-	for (uint32_t i = 0; i < s->depth; i++) {
-		key[i + 2] = p->addresses[s->first + i];
-	}
-	return (s->depth + 2) * sizeof(*key);
-}
+typedef struct numberer_s {
+	const struct pprof_profile *p;
+	tables_t *tables;
+	size_t first;      /* index in p->addresses of the last stack */
+	uint32_t depth;    /* its addresses; 0: there is none yet */
+	uint32_t stack;    /* its number in tables->stacks */
+	bool is_copied;    /* its addresses stand in the other profile, from index `copy` on */
+	size_t copy;
+} numberer_t;
 
 /* The number of a site's key in `known`, which gets it if it is new; INTERN_FAILED: no memory. */
 static uint32_t
-number_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, intern_t *known,
-    uint64_t *key) {
-	size_t bytes = key_of(p, s, labels, key);
-	return bytes == 0 ? INTERN_FAILED : intern_put(known, key, bytes);
+number_of(numberer_t *n, const site_t *s) {
+	const intern_t *texts = &n->p->texts;
+	if (n->depth != s->depth || n->first != s->first) {
+		n->first = s->first;
+		n->depth = s->depth;
+		n->is_copied = false;
+		n->stack = intern_put(&n->tables->stacks, n->p->addresses + s->first,
+		    s->depth * sizeof(*n->p->addresses));
+	}
+	uint32_t label = intern_put(&n->tables->labels, intern_text(texts, s->label),
+	    intern_len(texts, s->label));
+	if (n->stack == INTERN_FAILED || label == INTERN_FAILED) {
+		return INTERN_FAILED;
+	}
+	bool has_thread = s->thread != NO_THREAD;
+	uint64_t key[] = {has_thread ? n->p->threads[s->thread].uid : 0,
+	    (uint64_t)label << 1 | has_thread, n->stack};
+	return intern_put(&n->tables->known, key, sizeof(key));
 }
 
 /*
@@ -47,10 +66,11 @@ number_of(const struct pprof_profile *p, const site_t *s, intern_t *labels, inte
  * the index of its site. 0 or ENOMEM.
  */
 static int
-sites_join(struct pprof_profile *p, intern_t *labels, intern_t *known, uint64_t *key) {
+sites_join(struct pprof_profile *p, tables_t *tables) {
+	numberer_t n = {.p = p, .tables = tables};
 	size_t kept = 0;
 	for (size_t i = 0; i < p->nsites; i++) {
-		uint32_t at = number_of(p, &p->sites[i], labels, known, key);
+		uint32_t at = number_of(&n, &p->sites[i]);
 		if (at == INTERN_FAILED) {
 			return ENOMEM;
 		}
@@ -105,10 +125,23 @@ threads_merge(struct pprof_profile *p, const struct pprof_profile *from) {
 	return err;
 }
 
-/* Appends to p a site that only the earlier profile (from) has, with values 0. 0 or ENOMEM. */
+/*
+ * Appends to p the site that n has numbered last, with values 0, because only the earlier profile
+ * (n->p) has it. 0, ENOMEM or EFBIG.
+ */
 static int
-site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const site_t *s) {
-	site_t site = {p->naddresses, s->depth, NO_THREAD, 0, 0, {0}};
+site_take_over(struct pprof_profile *p, numberer_t *n, const site_t *s) {
+	const struct pprof_profile *from = n->p;
+	site_t site = {.depth = s->depth, .thread = NO_THREAD};
+	int err = 0;
+	if (!n->is_copied) {
+		n->copy = p->naddresses;
+		n->is_copied = true;
+		for (uint32_t i = 0; i < s->depth && err == 0; i++) {
+			err = address_append(p, from->addresses[s->first + i]);
+		}
+	}
+	site.first = n->copy;
 	site.label = intern_put(&p->texts, intern_text(&from->texts, s->label),
 	    intern_len(&from->texts, s->label));
 	if (site.label == INTERN_FAILED) {
@@ -117,32 +150,22 @@ site_take_over(struct pprof_profile *p, const struct pprof_profile *from, const 
 	if (s->thread != NO_THREAD) {
 		site.thread = thread_of(p, from->threads[s->thread].uid);
 	}
-	for (uint32_t i = 0; i < s->depth; i++) {
-		if (array_grow(&p->addresses, &p->address_room, p->naddresses, sizeof(uint64_t)) != 0) {
-			return ENOMEM;
-		}
-		p->addresses[p->naddresses++] = from->addresses[s->first + i];
-	}
-	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(site)) != 0) {
-		return ENOMEM;
-	}
-	p->sites[p->nsites++] = site;
-	return 0;
+	return err != 0 ? err : site_append(p, &site);
 }
 
-/* Subtracts all sites of `before` from those of `after`. 0, or ENOMEM with `after` half done. */
+/* Subtracts all sites of `before` from those of `after`. 0, or ENOMEM or EFBIG half done. */
 static int
-sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, intern_t *labels,
-    intern_t *known, uint64_t *key) {
-	int err = sites_join(after, labels, known, key);
+sites_subtract(struct pprof_profile *after, const struct pprof_profile *before, tables_t *tables) {
+	numberer_t n = {.p = before, .tables = tables};
+	int err = sites_join(after, tables);
 	for (size_t i = 0; i < before->nsites && err == 0; i++) {
 		const site_t *s = &before->sites[i];
-		uint32_t at = number_of(before, s, labels, known, key);
+		uint32_t at = number_of(&n, s);
 		if (at == INTERN_FAILED) {
 			return ENOMEM;
 		}
 		if (at == after->nsites) {
-			err = site_take_over(after, before, s);
+			err = site_take_over(after, &n, s);
 		}
 		for (unsigned type = 0; err == 0 && type < PPROF_TYPES; type++) {
 			after->sites[at].values[type] -= s->values[type];
@@ -228,17 +251,16 @@ pprof_subtract(struct pprof_profile *after, const struct pprof_profile *before) 
 	if (is_counted_anew(after, before)) {
 		return ESTALE;
 	}
-	uint64_t *key = malloc(KEY_MAX * sizeof(*key));
-	intern_t known = {0}, labels = {0};
-	int err = key == NULL ? ENOMEM : threads_merge(after, before);
-	err = err != 0 ? err : sites_subtract(after, before, &labels, &known, key);
+	tables_t tables = {0};
+	int err = threads_merge(after, before);
+	err = err != 0 ? err : sites_subtract(after, before, &tables);
 	if (err == 0) {
 		after->nages = 0; /* a difference has no ages */
 		allocations_clamp(after);
 		duration_set(after, before);
 	}
-	intern_free(&known);
-	intern_free(&labels);
-	free(key);
+	intern_free(&tables.labels);
+	intern_free(&tables.stacks);
+	intern_free(&tables.known);
 	return err;
 }

@@ -6,13 +6,12 @@
  * file) that a location uses, and for object 0, the main program. Invariant: ids of locations,
  * mappings and functions begin at 1, and each one that is referred to is written. Values are
  * rounded as `jeprof export` does: by error diffusion, so that the sum of the written values is
- * that of the estimates, truncated. Functions that return nothing set has_failed of the places or
- * of a buffer if there is no memory; that of a message sets that of the one it is put into, so
- * e.out has it at the end. No locks: a profile belongs to one thread. Called by scrape.c,
+ * that of the estimates, truncated. Functions that return nothing set has_failed of the places, or
+ * the error of a buffer; that of a message becomes that of the one it is put into, so e.out has it
+ * at the end. No locks: a profile belongs to one thread. Called by scrape.c,
  * dead_profile.c, test/agent/convert.c and a fuzz target.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +66,7 @@ try_round(encoder_t *e, const site_t *s, int64_t *values) {
 }
 
 static void
-text_write(encoder_t *e, const char *key, uint32_t text) {
+label_write(encoder_t *e, const char *key, uint32_t text) {
 	proto_clear(&e->inner);
 	proto_number(&e->inner, LABEL_KEY, string_of_word(&e->places, key));
 	proto_number(&e->inner, LABEL_STRING, string_of_text(&e->places, text));
@@ -77,7 +76,7 @@ text_write(encoder_t *e, const char *key, uint32_t text) {
 static void
 thread_write(encoder_t *e, const thread_t *t) {
 	if (t->name != 0) {
-		text_write(e, "thread", t->name);
+		label_write(e, "thread", t->name);
 	}
 	if (t->uid != 0) {
 		proto_clear(&e->inner);
@@ -117,7 +116,7 @@ sample_write(encoder_t *e, const site_t *s, int column) {
 	}
 	proto_message(&e->part, SAMPLE_VALUE, &e->packed);
 	if (s->label != 0) {
-		text_write(e, "label", s->label);
+		label_write(e, "label", s->label);
 	}
 	if (column >= 0) {
 		age_write(e, column);
@@ -136,8 +135,7 @@ static void
 share_move(site_t *from, site_t *to, double share_of_rest) {
 	for (unsigned type = INUSE_OBJECTS; type <= INUSE_SPACE; type++) {
 		double *left = &from->values[type];
-		to->values[type] = share_of_rest >= 1 ? *left
-		    : floor(*left * share_of_rest * 1024 + 0.5) / 1024;
+		to->values[type] = share_of_rest >= 1 ? *left : round_to_1024th(*left * share_of_rest);
 		*left -= to->values[type];
 	}
 }
@@ -229,7 +227,7 @@ comments_write(encoder_t *e) {
 }
 
 static void
-head_write(encoder_t *e, const struct pprof_request *request) {
+metadata_write(encoder_t *e, const struct pprof_request *request) {
 	const char *type = request->default_type;
 	type = type != NULL && is_type(type) ? type : types[INUSE_SPACE][0];
 	proto_number(&e->out, PROFILE_TIME, (uint64_t)e->p->time_ns);
@@ -248,7 +246,7 @@ profile_write(encoder_t *e, const struct pprof_request *request) {
 	if (e->p->nobjects > 0) {
 		(void)mapping_of(e, 0); /* pprof takes the first mapping for the main program */
 	}
-	for (size_t i = 0; i < e->p->nsites; i++) {
+	for (size_t i = 0; i < e->p->nsites && e->out.error == 0; i++) {
 		site_write(e, &e->p->sites[i], request->has_ages);
 	}
 	for (size_t i = 0; i < e->places.count; i++) {
@@ -257,7 +255,7 @@ profile_write(encoder_t *e, const struct pprof_request *request) {
 		}
 	}
 	functions_write(e);
-	head_write(e, request);
+	metadata_write(e, request);
 	const intern_t *strings = &e->places.strings;
 	for (uint32_t i = 0; i < strings->count; i++) {
 		proto_bytes(&e->out, PROFILE_STRING, intern_text(strings, i), intern_len(strings, i));
@@ -279,12 +277,12 @@ pprof_encode(const struct pprof_profile *p, const struct pprof_request *request,
     unsigned char **out, size_t *len, const char **why) {
 	encoder_t e = {.p = p, .mapping = calloc(p->nobjects + 1, sizeof(*e.mapping))};
 	*out = NULL;
-	*why = "there is not enough memory";
 	int err = e.mapping == NULL ? ENOMEM : places_make(&e.places, p, request);
 	if (err == 0) {
 		profile_write(&e, request);
 		err = e.places.has_failed ? ENOMEM : proto_gzip(&e.out, out, len);
 	}
 	encoder_free(&e);
+	*why = encoding_failure(err);
 	return err;
 }

@@ -5,10 +5,10 @@
  * unwinder, up to the last one in the library. Then, because a program may have an allocator linked
  * in, the addresses up to the last entry point (malloc and its like) among the next ENTRY_DEPTH;
  * this search ends at the first address that is in another object than the one where it began. Also
- * makes the strings of the output, and rounds. Invariant: after places_make() only the ids of
- * places, their numbers in the output, are set (by pprof_parts.c), strings added and has_failed
- * set. No locks: a profile belongs to one thread. Called by pprof_encode.c, otlp_encode.c,
- * pprof_parts.c and pprof_names.c.
+ * makes the strings of the output, and rounds. Invariant: after places_make() only three things of
+ * a places_t change: pprof_parts.c gives places their ids, the numbers in the output; strings are
+ * added; and has_failed is set if one cannot be. No locks: a profile belongs to one thread. Called
+ * by pprof_encode.c, otlp_encode.c, pprof_parts.c and pprof_names.c.
  */
 #include "pprof_frames.h"
 
@@ -98,9 +98,9 @@ string_of_path(places_t *s, uint32_t object) {
 int64_t
 carry_next(carry_t *c, double estimate) {
 	c->exact = fmin(fmax(c->exact + estimate, -VALUE_MAX), VALUE_MAX);
-	double whole = trunc(c->exact) - c->told;
-	c->told += whole;
-	return (int64_t)whole;
+	double step = trunc(c->exact) - c->whole;
+	c->whole += step;
+	return (int64_t)step;
 }
 
 /* ---------------------------------------------------------------- the allocator's own frames */

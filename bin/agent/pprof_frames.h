@@ -94,7 +94,7 @@ uint32_t string_of_path(places_t *s, uint32_t object);
  * the estimates is held between -(2^53 - 1) and 2^53 - 1.
  */
 typedef struct carry_s {
-	double exact, told; /* sums so far: of the estimates, of the returned numbers */
+	double exact, whole; /* sums so far: of the estimates, of the returned numbers */
 } carry_t;
 int64_t carry_next(carry_t *c, double estimate);
 

@@ -6,16 +6,18 @@
  * sums of its live samples with the label, as printed, that is, before estimates. Each label gets,
  * in new sites, its part of the live estimates of each of the stack's threads, rounded to 1/1024
  * as all estimates are, so that sums stay exact; what has no label stays in the old sites.
- * Invariant: the sums of each stack and of each thread stay the same. The text is not trusted:
- * memory is linear in the number of sites and the length of the lines, and so is the time, but for
- * the sort and the search of labels. So only one line divides a stack, and for the whole profile
- * threads_divide() adds at most SITES_EACH new sites for each old one. From the first label of a
- * stack that would exceed that, the labels of this stack no longer get a part of each thread, but
- * use up one thread after the other (threads_use_up). No locks: a profile belongs to one thread.
- * Called by pprof_parse.c.
+ * Invariant: the sums of each stack and of each thread stay the same.
+ *
+ * The text is not trusted: memory and time are linear in the sites and the length of the lines, but
+ * for the sort and the search of labels. That needs two rules. Only one line divides a stack. And
+ * there are two ways to divide it: threads_divide() gives the label a part of each thread, which
+ * adds a site for each, as long as sites_left, counted for the whole profile, allows that:
+ * SITES_EACH for each old one, up to SITES_MAX. From the first label of a stack on for which it
+ * does not, threads_use_up() takes all threads of this stack for one row of estimates, from which
+ * one label after the other is cut. A function that can fail returns 0, ENOMEM or, if it adds
+ * sites, EFBIG. No locks: a profile belongs to one thread. Called by pprof_parse.c.
  */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,14 +44,14 @@ typedef struct divider_s {
 /* What of a stack has no label yet, while its line is read. */
 typedef struct undivided_s {
 	size_t first, end; /* indexes of its sites, one for each thread */
-	told_t told;       /* live objects and bytes without a label, as printed */
+	printed_t rest;    /* live objects and bytes without a label, as printed */
 	/*
-	 * For threads_use_up(), which takes from one site after the other; all are indexes of sites.
-	 * The estimates of the sites before `summed` have been added to the sums below. The sites
-	 * before at_objects have no objects left to take, those before at_bytes no bytes.
+	 * For threads_use_up(), which takes from one site after the other: those before at_objects have
+	 * no objects left to take, those before at_bytes no bytes.
 	 */
-	size_t summed, at_objects, at_bytes;
-	double objects, bytes; /* the sums, of what no label has taken yet */
+	size_t at_objects, at_bytes;
+	bool is_summed;        /* it has begun with this stack: the sums below are set */
+	double objects, bytes; /* sums of the estimates that no label has taken yet */
 } undivided_t;
 
 static int
@@ -96,7 +98,7 @@ label_parse(divider_t *d, const char *at, const char *end) {
 /* The part some/of of a value, rounded to 1/1024; all of it if some >= of, also if that is 0. */
 static double
 part_of(double value, uint64_t some, uint64_t of) {
-	return some >= of ? value : floor(value * ((double)some / (double)of) * 1024 + 0.5) / 1024;
+	return some >= of ? value : round_to_1024th(value * ((double)some / (double)of));
 }
 
 /* Takes `part`, but at most what there is, out of *left and returns it. */
@@ -107,35 +109,30 @@ part_take(double *left, double part) {
 	return part;
 }
 
-/* Adds a site like site i, but with this label and these live objects and bytes. 0 or ENOMEM. */
+/* Adds a site like site i, but with this label and these live objects and bytes. */
 static int
 site_add(divider_t *d, size_t i, uint32_t text, double objects, double bytes) {
-	struct pprof_profile *p = d->p;
-	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(*p->sites)) != 0) {
-		return ENOMEM;
-	}
-	site_t site = p->sites[i];
+	site_t site = d->p->sites[i];
 	memset(site.values, 0, sizeof(site.values));
 	site.label = text;
 	site.values[INUSE_OBJECTS] = objects;
 	site.values[INUSE_SPACE] = bytes;
-	p->sites[p->nsites++] = site;
-	return 0;
+	return site_append(d->p, &site);
 }
 
 /*
- * Gives a label its part of the estimates of each thread of the stack. 0 or ENOMEM. Takes one off
+ * Gives a label its part of the estimates of each thread of the stack. Takes one off
  * sites_left for each thread, even where the part is 0 and no site is added: so sites_left bounds
  * the time too.
  */
 static int
-threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
+threads_divide(divider_t *d, const undivided_t *u, uint32_t text, printed_t part) {
 	int err = 0;
 	d->sites_left -= u->end - u->first;
 	for (size_t i = u->first; i < u->end && err == 0; i++) {
 		double *whole = d->p->sites[i].values;
-		double objects = part_of(whole[INUSE_OBJECTS], part.objects, u->told.objects);
-		double bytes = part_of(whole[INUSE_SPACE], part.bytes, u->told.bytes);
+		double objects = part_of(whole[INUSE_OBJECTS], part.objects, u->rest.objects);
+		double bytes = part_of(whole[INUSE_SPACE], part.bytes, u->rest.bytes);
 		objects = part_take(&whole[INUSE_OBJECTS], objects);
 		bytes = part_take(&whole[INUSE_SPACE], bytes);
 		err = objects > 0 || bytes > 0 ? site_add(d, i, text, objects, bytes) : 0;
@@ -145,30 +142,31 @@ threads_divide(divider_t *d, const undivided_t *u, uint32_t text, told_t part) {
 
 /*
  * Takes `part`, but at most what there is, out of the value `which` (INUSE_OBJECTS or INUSE_SPACE)
- * of site i and returns it. If nothing is left there, moves *at on to the next site.
+ * of site *at and returns it. If nothing is left there, moves *at on to the next site.
  */
 static double
-site_use_up(divider_t *d, size_t i, int which, double part, size_t *at) {
-	double *left = &d->p->sites[i].values[which];
+site_use_up(divider_t *d, int which, double part, size_t *at) {
+	double *left = &d->p->sites[*at].values[which];
 	part = part_take(left, part);
 	*at += *left <= 0;
 	return part;
 }
 
 /*
- * Gives a label its part of the stack's estimates from the first threads that have some left. 0 or
- * ENOMEM. Objects and bytes are used up independently. Each step of the loop adds at most one site;
+ * Gives a label its part of the stack's estimates from the first threads that have some left.
+ * Objects and bytes are used up independently. Each step of the loop adds at most one site;
  * it ends the objects or bytes of a thread, or those of the label. So all labels of one line take
  * at most two steps for each thread and two for each label.
  */
 static int
-threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
-	for (; u->summed < u->end; u->summed++) {
-		u->objects += d->p->sites[u->summed].values[INUSE_OBJECTS];
-		u->bytes += d->p->sites[u->summed].values[INUSE_SPACE];
+threads_use_up(divider_t *d, undivided_t *u, uint32_t text, printed_t part) {
+	for (size_t i = u->first; i < u->end && !u->is_summed; i++) {
+		u->objects += d->p->sites[i].values[INUSE_OBJECTS];
+		u->bytes += d->p->sites[i].values[INUSE_SPACE];
 	}
-	double objects = part_of(u->objects, part.objects, u->told.objects);
-	double bytes = part_of(u->bytes, part.bytes, u->told.bytes);
+	u->is_summed = true;
+	double objects = part_of(u->objects, part.objects, u->rest.objects);
+	double bytes = part_of(u->bytes, part.bytes, u->rest.bytes);
 	u->objects -= objects;
 	u->bytes -= bytes;
 	int err = 0;
@@ -181,9 +179,9 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 		size_t i = has_objects && (!has_bytes || u->at_objects <= u->at_bytes) ? u->at_objects
 		    : u->at_bytes;
 		double some = has_objects && i == u->at_objects
-		    ? site_use_up(d, i, INUSE_OBJECTS, objects, &u->at_objects) : 0;
+		    ? site_use_up(d, INUSE_OBJECTS, objects, &u->at_objects) : 0;
 		double more = has_bytes && i == u->at_bytes
-		    ? site_use_up(d, i, INUSE_SPACE, bytes, &u->at_bytes) : 0;
+		    ? site_use_up(d, INUSE_SPACE, bytes, &u->at_bytes) : 0;
 		objects -= some;
 		bytes -= more;
 		err = some > 0 || more > 0 ? site_add(d, i, text, some, more) : 0;
@@ -193,15 +191,15 @@ threads_use_up(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
 
 /*
  * Gives a label its part of what has no label yet: part.objects and part.bytes (as printed) of
- * those of u->told. Takes it from all threads as long as sites_left allows that; from the first
- * label on for which it does not, threads_use_up() serves this stack. 0 or ENOMEM.
+ * those of u->rest. Takes it from all threads as long as sites_left allows that; from the first
+ * label on for which it does not, threads_use_up() serves this stack.
  */
 static int
-stack_divide(divider_t *d, undivided_t *u, uint32_t text, told_t part) {
-	int err = u->summed == u->first && u->end - u->first <= d->sites_left
+stack_divide(divider_t *d, undivided_t *u, uint32_t text, printed_t part) {
+	int err = !u->is_summed && u->end - u->first <= d->sites_left
 	    ? threads_divide(d, u, text, part) : threads_use_up(d, u, text, part);
-	u->told.objects -= part.objects < u->told.objects ? part.objects : u->told.objects;
-	u->told.bytes -= part.bytes < u->told.bytes ? part.bytes : u->told.bytes;
+	u->rest.objects -= part.objects < u->rest.objects ? part.objects : u->rest.objects;
+	u->rest.bytes -= part.bytes < u->rest.bytes ? part.bytes : u->rest.bytes;
 	return err;
 }
 
@@ -215,23 +213,23 @@ text_of(const divider_t *d, uint64_t id) {
 }
 
 /*
- * Divides a stack as its line says. Passes over a line with the number of no stack, and one whose
- * number is not above that of the last line: a line walks all sites of its stack, so each stack has
- * one line at most. 0 or ENOMEM.
+ * Divides a stack as its line says. Passes over another line, one with the number of no stack, and
+ * one whose number is not above that of the last line: a line walks all sites of its stack, so each
+ * stack has one line at most.
  */
 static int
-labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stacks,
+labeled_parse(divider_t *d, const char *at, const char *end, const printed_t *stacks,
     size_t nstacks) {
 	uint64_t number, id;
-	told_t part = {0, 0, 0};
+	printed_t part = {0, 0, 0};
 	if (!word_read(&at, end, "# labeled ") || !dec_read(&at, end, &number)
 	    || number <= d->last || number > nstacks) {
 		return 0;
 	}
 	d->last = number;
 	size_t first = stacks[number - 1].first;
-	undivided_t u = {.first = first, .end = stacks[number].first, .told = stacks[number - 1],
-	    .summed = first, .at_objects = first, .at_bytes = first};
+	undivided_t u = {.first = first, .end = stacks[number].first, .rest = stacks[number - 1],
+	    .at_objects = first, .at_bytes = first};
 	int err = 0;
 	while (err == 0 && word_read(&at, end, " ") && dec_read(&at, end, &id)
 	    && word_read(&at, end, ":") && dec_read(&at, end, &part.objects)
@@ -243,8 +241,11 @@ labeled_parse(divider_t *d, const char *at, const char *end, const told_t *stack
 }
 
 int
-labels_parse(struct pprof_profile *p, lines_t lines, const told_t *stacks, size_t nstacks) {
+labels_parse(struct pprof_profile *p, lines_t lines, const printed_t *stacks, size_t nstacks) {
 	divider_t d = {.p = p, .sites_left = SITES_EACH * p->nsites};
+	if (d.sites_left > SITES_MAX - p->nsites) {
+		d.sites_left = SITES_MAX - p->nsites;
+	}
 	const char *line;
 	size_t len;
 	int err = 0;
@@ -255,10 +256,7 @@ labels_parse(struct pprof_profile *p, lines_t lines, const told_t *stacks, size_
 		qsort(d.labels, d.nlabels, sizeof(*d.labels), by_id);
 	}
 	for (lines_t l = lines; err == 0 && d.nlabels > 0 && line_next(&l, &line, &len);) {
-		const char *at = line;
-		if (word_read(&at, line + len, "# labeled ")) {
-			err = labeled_parse(&d, line, line + len, stacks, nstacks);
-		}
+		err = labeled_parse(&d, line, line + len, stacks, nstacks);
 	}
 	free(d.labels);
 	return err;

@@ -189,8 +189,8 @@ places_name(places_t *s, const struct pprof_request *request) {
 	uint64_t *offsets = malloc((s->count + 1) * sizeof(*offsets));
 	int err = points == NULL || offsets == NULL ? ENOMEM : fixed_names(s);
 	/*
-	 * Without a root (of the process, or request->root) or a cache there are no names, which is no
-	 * failure.
+	 * Without a root (of the process, or request->root) there are no names, which is no failure:
+	 * the process may have ended, or not let us in.
 	 */
 	if (err == 0 && names_begin(&names, request) == 0) {
 		size_t count = points_collect(s, points), end;

@@ -11,6 +11,12 @@
 /* Indexes of the values of a site: ever allocated, and live; in the order of Go's profiles. */
 enum { ALLOC_OBJECTS, ALLOC_SPACE, INUSE_OBJECTS, INUSE_SPACE, PPROF_TYPES };
 
+/*
+ * Sites of a profile, at most: 224 MiB of them. The lines that the library writes for threads have
+ * more than 16 bytes, so a text of PPROF_TEXT_MAX with more is forged.
+ */
+enum { SITES_MAX = 1 << 22 };
+
 #define NO_THREAD UINT32_MAX /* in place of an index into threads */
 #define NO_OBJECT UINT32_MAX /* in place of an index into objects */
 #define NO_STACK UINT64_MAX /* the only address of a stack that could not be read */
@@ -96,6 +102,15 @@ struct pprof_profile {
 /* Index of the thread with this uid, NO_THREAD if it is not known. */
 uint32_t thread_of(const struct pprof_profile *p, uint64_t uid);
 
+/* A value rounded to 1/1024: doubles below 2^43 hold these exactly, so sums of them are exact. */
+double round_to_1024th(double value);
+
+/* Appends a copy of the site. 0, ENOMEM, or EFBIG: there are SITES_MAX sites. */
+int site_append(struct pprof_profile *p, const site_t *s);
+
+/* Appends an address to those of all stacks. 0 or ENOMEM. */
+int address_append(struct pprof_profile *p, uint64_t address);
+
 /* The part of a text that is not read yet. */
 typedef struct lines_s {
 	const char *at, *end;
@@ -114,18 +129,18 @@ int maps_parse(struct pprof_profile *p, lines_t *l);
 const range_t *range_of(const struct pprof_profile *p, uint64_t address);
 
 /* A stack of the text. Later lines of the text name it by its number (pprof_labels.c). */
-typedef struct told_s {
+typedef struct printed_s {
 	size_t first;      /* index of its first site; those of a stack follow one another */
 	uint64_t objects, bytes; /* live, as printed, that is, before estimates */
-} told_t;
+} printed_t;
 
 /*
  * Splits sites whose live objects have labels: each label gets a site with its part of the live
  * objects and bytes, as the lines "# label" and "# labeled" among those that remain say. Adds sites
  * behind the others, in number linear in the sites and the bytes of these lines. stacks[n - 1] is
- * stack n; stacks[nstacks] ends the last. 0 or ENOMEM.
+ * stack n; stacks[nstacks] ends the last. 0, ENOMEM or EFBIG.
  */
-int labels_parse(struct pprof_profile *p, lines_t l, const told_t *stacks, size_t nstacks);
+int labels_parse(struct pprof_profile *p, lines_t l, const printed_t *stacks, size_t nstacks);
 
 /* Reads the ages of the stacks from the lines that remain. 0 or ENOMEM. */
 int ages_parse(struct pprof_profile *p, lines_t l, size_t nstacks);

@@ -6,10 +6,11 @@
  * bytes, else it was cut off. Sampled counts become estimates as in `jeprof`, rounded to 1/1024, so
  * that a sum of them is the same in whatever order they are added. The estimate of a stack is split
  * among its threads in the ratio of theirs, and each thread's part is a site_t. Invariant: memory
- * is linear in the length of the text, because the text is not trusted. A function that can fail
- * returns 0 or ENOMEM, unless its comment says something else. No locks: a profile belongs to one
- * thread. pprof_parse() and pprof_free() are called by scrape.c, dead_profile.c,
- * test/agent/convert.c and a fuzz target, thread_of() by pprof_delta.c.
+ * is linear in the length of the text, and there are at most SITES_MAX sites, because the text is
+ * not trusted. A function that can fail returns 0, ENOMEM or, if it adds sites, EFBIG, unless its
+ * comment says something else. No locks: a profile belongs to one thread. pprof_parse() and
+ * pprof_free() are called by scrape.c, dead_profile.c, test/agent/convert.c and a fuzz target, the
+ * functions of pprof_own.h by pprof_delta.c, pprof_labels.c and pprof_encode.c.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -44,7 +45,7 @@ typedef struct parser_s {
 	part_t *parts;     /* the threads of the current stack */
 	size_t nparts, part_room;
 	/* all stacks so far; once there is one, there is room for one more, which ends the last one */
-	told_t *stacks;
+	printed_t *stacks;
 	size_t nstacks, stack_room;
 	uint64_t nskipped; /* unknown lines */
 	const char *why;   /* the sentence for an error */
@@ -92,8 +93,7 @@ counts_read(const char **at, const char *end, counts_t *c) {
 	    && dec_read(at, end, &v[ALLOC_SPACE]) && sign_read(at, end, ']');
 }
 
-/* A double holds multiples of 1/1024 below 2^43 exactly; so sums below that are exact too. */
-static double
+double
 round_to_1024th(double value) {
 	return floor(value * 1024 + 0.5) / 1024;
 }
@@ -101,7 +101,8 @@ round_to_1024th(double value) {
 /*
  * Estimates {objects, bytes} from `pair`, their sampled counts: an object of n bytes is sampled
  * with the probability 1 - exp(-n / rate), and all objects of a stack are assumed to have the mean
- * size. rate: mean bytes between two samples; 0: the counts are exact.
+ * size. rate: mean bytes between two samples; 0: the counts are exact. Not expm1(), because sums
+ * are to equal those of bin/jeprof.d/reader.pl and bin/page/model.js, which lack it.
  */
 static void
 estimate(uint64_t rate, const uint64_t *pair, double *out) {
@@ -151,8 +152,8 @@ thread_add(struct pprof_profile *p, uint64_t uid, const char *name, size_t len) 
 
 /* ---------------------------------------------------------------- stacks */
 
-static int
-address_add(struct pprof_profile *p, uint64_t address) {
+int
+address_append(struct pprof_profile *p, uint64_t address) {
 	if (array_grow(&p->addresses, &p->address_room, p->naddresses, sizeof(address)) != 0) {
 		return ENOMEM;
 	}
@@ -163,7 +164,8 @@ address_add(struct pprof_profile *p, uint64_t address) {
 /*
  * Adds the addresses "0xHEX 0xHEX ...", *depth of them. Subtracts 1 from each return address, so
  * that it lies in the call instruction; the library already did this for the first. A word that is
- * no address becomes 0. No address, or a single 0, is an unreadable stack: it gets NO_STACK.
+ * no address becomes 0. No address, or a single 0, is an unreadable stack: it gets NO_STACK. The
+ * library writes no stack above PPROF_DEPTH_MAX (PROF_BT_MAX_LIMIT), so what is cut off is forged.
  */
 static int
 addresses_parse(struct pprof_profile *p, const char *at, const char *end, uint32_t *depth) {
@@ -181,18 +183,21 @@ addresses_parse(struct pprof_profile *p, const char *at, const char *end, uint32
 			at++;
 		}
 		address = is_one ? address : 0;
-		err = address_add(p, *depth == 0 || address == 0 ? address : address - 1);
+		err = address_append(p, *depth == 0 || address == 0 ? address : address - 1);
 	}
 	if (err == 0 && (*depth == 0 || (*depth == 1 && p->addresses[first] == 0))) {
 		p->naddresses = first;
 		*depth = 1;
-		err = address_add(p, NO_STACK);
+		err = address_append(p, NO_STACK);
 	}
 	return err;
 }
 
-static int
-site_add(struct pprof_profile *p, const site_t *s) {
+int
+site_append(struct pprof_profile *p, const site_t *s) {
+	if (p->nsites == SITES_MAX) {
+		return EFBIG;
+	}
 	if (array_grow(&p->sites, &p->site_room, p->nsites, sizeof(*s)) != 0) {
 		return ENOMEM;
 	}
@@ -221,14 +226,14 @@ values_split(parser_t *r, const double *whole) {
 static int
 sites_add(parser_t *r, const site_t *whole) {
 	if (r->nparts == 0) {
-		return site_add(r->p, whole);
+		return site_append(r->p, whole);
 	}
 	values_split(r, whole->values);
 	for (size_t i = 0; i < r->nparts; i++) {
 		site_t site = *whole;
 		site.thread = r->parts[i].thread;
 		memcpy(site.values, r->parts[i].values, sizeof(site.values));
-		int err = site_add(r->p, &site);
+		int err = site_append(r->p, &site);
 		if (err != 0) {
 			return err;
 		}
@@ -273,43 +278,47 @@ stamp_ns(const char *text) {
 	return (int64_t)seconds * 1000000000 + (int64_t)ms * 1000000;
 }
 
+/* Whether a text KEY=VALUE has this key; `key` ends in '='. */
+static bool
+has_key(const char *text, const char *end, const char *key) {
+	return word_read(&text, end, key);
+}
+
 /* Stores KEY=VALUE of a line "# jemalloc.KEY=VALUE" in the profile if the key is a known one. */
 static void
 meta_note(struct pprof_profile *p, uint32_t text_number) {
 	const char *text = intern_text(&p->texts, text_number);
 	const char *value = strchr(text, '=') + 1, *end = text + strlen(text), *at = value;
-	size_t key = (size_t)(value - 1 - text);
 	uint64_t number = 0;
 	bool is_number = dec_read(&at, end, &number) && at == end;
-	if (key == 3 && memcmp(text, "pid", 3) == 0) {
+	if (has_key(text, end, "pid=")) {
 		p->pid = is_number ? number : 0;
-	} else if (key == 15 && memcmp(text, "sample_interval", 15) == 0 && is_number) {
+	} else if (has_key(text, end, "sample_interval=") && is_number) {
 		p->period = number <= INT64_MAX ? number : 0;
-	} else if (key == 19 && memcmp(text, "sample_interval_set", 19) == 0 && is_number) {
+	} else if (has_key(text, end, "sample_interval_set=") && is_number) {
 		p->period_set = number;
-	} else if (key == 9 && memcmp(text, "dump_time", 9) == 0) {
+	} else if (has_key(text, end, "dump_time=")) {
 		p->time_ns = stamp_ns(value);
-	} else if (key == 12 && memcmp(text, "monotonic_ms", 12) == 0 && is_number) {
+	} else if (has_key(text, end, "monotonic_ms=") && is_number) {
 		p->monotonic_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : 0;
-	} else if (key == 11 && memcmp(text, "profiled_ms", 11) == 0 && is_number) {
+	} else if (has_key(text, end, "profiled_ms=") && is_number) {
 		p->profiled_ms = number <= INT64_MAX / 1000000 ? (int64_t)number : -1;
-	} else if (key == 9 && memcmp(text, "mark_time", 9) == 0) {
+	} else if (has_key(text, end, "mark_time=")) {
 		p->mark_ns = stamp_ns(value);
-	} else if (key == 7 && memcmp(text, "session", 7) == 0) {
+	} else if (has_key(text, end, "session=")) {
 		p->session = text_number;
-	} else if (key == 10 && memcmp(text, "start_time", 10) == 0) {
+	} else if (has_key(text, end, "start_time=")) {
 		p->start = text_number;
 	}
 }
 
 /*
  * Adds KEY=VALUE of a line of metadata to the comments, and stores the value of a known key in the
- * profile. A text that is no KEY=VALUE, too long or one too many is ignored. 0 or ENOMEM.
+ * profile. A text that is no KEY=VALUE or too long is ignored. 0 or ENOMEM.
  */
 static int
 meta_add(struct pprof_profile *p, const char *text, size_t len) {
-	if (p->ncomments == COMMENTS_MAX || len > COMMENT_BYTES || memchr(text, '=', len) == NULL
-	    || memchr(text, '\0', len) != NULL) {
+	if (len > COMMENT_BYTES || memchr(text, '=', len) == NULL || memchr(text, '\0', len) != NULL) {
 		return 0;
 	}
 	uint32_t number = intern_put(&p->texts, text, len);
@@ -384,7 +393,7 @@ frames_parse(parser_t *r, const char *at, const char *end) {
 		return ENOMEM;
 	}
 	if (err == 0) {
-		r->stacks[r->nstacks++] = (told_t){p->nsites, 0, 0};
+		r->stacks[r->nstacks++] = (printed_t){p->nsites, 0, 0};
 		r->stack.stack = (uint32_t)r->nstacks;
 	}
 	return err != 0 ? err : addresses_parse(p, at, end, &r->stack.depth);
@@ -422,7 +431,7 @@ part_add(parser_t *r, uint64_t uid, const counts_t *counts) {
  * Parses what follows "t". "*: COUNTS" are the counts of all threads together. "UID: COUNTS NAME"
  * lists a thread, before the first stack; later "UID: COUNTS" is a thread's part of the current
  * stack. *is_known: the line is one of these; a thread's part is one only behind the counts of its
- * stack. 0 or ENOMEM.
+ * stack.
  */
 static int
 counts_parse(parser_t *r, const char *at, const char *end, bool *is_known) {
@@ -453,7 +462,7 @@ has_addresses(const char *at, const char *end) {
 	return at == end || is_blank(*at) || word_read(&at, end, "0x");
 }
 
-/* Parses a line before the memory map. 0 or ENOMEM. */
+/* Parses a line before the memory map. */
 static int
 line_parse(parser_t *r, const char *at, const char *end) {
 	int err = 0;
@@ -467,7 +476,7 @@ line_parse(parser_t *r, const char *at, const char *end) {
 		err = counts_parse(r, at, end, &is_known);
 	} else if (!r->has_frames && word_read(&at, end, "# jemalloc.")) {
 		is_known = true;
-		err = meta_add(r->p, at, (size_t)(end - at));
+		err = r->p->ncomments < COMMENTS_MAX ? meta_add(r->p, at, (size_t)(end - at)) : 0;
 	}
 	r->nskipped += !is_known;
 	return err;
@@ -500,8 +509,7 @@ records_parse(parser_t *r) {
 
 /*
  * Parses a line "# shrunk OBJECTS BYTES @ ADDRESSES", the loss of a stack since the mark, as a site
- * with negative values; the numbers are estimates already. Another line is passed over. 0 or
- * ENOMEM.
+ * with negative values; the numbers are estimates already. Another line is passed over.
  */
 static int
 shrunk_parse(parser_t *r, const char *at, const char *end) {
@@ -515,12 +523,12 @@ shrunk_parse(parser_t *r, const char *at, const char *end) {
 	site.values[INUSE_OBJECTS] = -(double)objects;
 	site.values[INUSE_SPACE] = -(double)bytes;
 	int err = addresses_parse(r->p, at, end, &site.depth);
-	return err != 0 ? err : site_add(r->p, &site);
+	return err != 0 ? err : site_append(r->p, &site);
 }
 
 /*
  * If the profile is a difference that the library made (dump-delta), that is, if mark_ns is not 0:
- * adds its lines "# shrunk", and makes the mark its begin. 0 or ENOMEM.
+ * adds its lines "# shrunk", and makes the mark its begin.
  */
 static int
 delta_parse(parser_t *r) {
@@ -558,19 +566,19 @@ skipped_tell(parser_t *r) {
 static bool
 has_end(const char *text, size_t len) {
 	size_t at = len > 0 ? len - 1 : 0;
-	uint64_t told;
+	uint64_t bytes;
 	while (at > 0 && text[at - 1] != '\n') {
 		at--;
 	}
 	const char *c = text + at, *end = text + len;
-	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &told) || told != at) {
+	if (!word_read(&c, end, "# end ") || !dec_read(&c, end, &bytes) || bytes != at) {
 		return false;
 	}
 	(void)word_read(&c, end, "\n"); /* a text that lacks only this newline counts as whole */
 	return c == end;
 }
 
-/* Parses the text. 0, ENOMEM, or EBADMSG with r->why. */
+/* Parses the text. 0, ENOMEM, EFBIG, or EBADMSG with r->why. */
 static int
 profile_parse(parser_t *r, const char *text, size_t len) {
 	int err = head_parse(r);
@@ -580,7 +588,7 @@ profile_parse(parser_t *r, const char *text, size_t len) {
 		return EBADMSG;
 	}
 	if (err == 0 && r->nstacks > 0) {
-		r->stacks[r->nstacks] = (told_t){r->p->nsites, 0, 0};
+		r->stacks[r->nstacks] = (printed_t){r->p->nsites, 0, 0};
 		err = labels_parse(r->p, r->lines, r->stacks, r->nstacks);
 		err = err != 0 ? err : ages_parse(r->p, r->lines, r->nstacks);
 	}
@@ -606,7 +614,8 @@ pprof_parse(const char *text, size_t len, struct pprof_profile **out, const char
 	free(r.parts);
 	free(r.stacks);
 	if (err != 0) {
-		*why = r.why;
+		*why = err == EFBIG ? "the profile has more than 4 million pairs of a stack and a thread "
+		    "or label" : r.why;
 		pprof_free(r.p);
 		return err;
 	}

@@ -5,9 +5,10 @@
  */
 #include "pprof_parts.h"
 
+#include <errno.h>
 #include <string.h>
 
-/* Numbers of fields, counted from 0 for the first one behind the id; for LINE_* see there. */
+/* Numbers of fields, counted from 0 for the first one behind the id. */
 enum {
 	MAPPING_START = 0, MAPPING_LIMIT, MAPPING_FILE = 3,
 	LOCATION_MAPPING = 0, LOCATION_ADDRESS, LOCATION_LINE,
@@ -64,4 +65,9 @@ function_put(const places_t *s, uint32_t i, uint32_t id, proto_t *message) {
 	proto_number(message, first + FUNCTION_NAME, f.name);
 	proto_number(message, first + FUNCTION_SYSTEM_NAME, f.system_name);
 	proto_number(message, first + FUNCTION_FILE, f.file);
+}
+
+const char *
+encoding_failure(int error) {
+	return error == EFBIG ? "it takes more than 256 MiB" : "there is not enough memory";
 }

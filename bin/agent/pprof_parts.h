@@ -3,8 +3,8 @@
  * locations and functions. In both forms these have numbers from 1, and 0 stands for "none". In
  * profile.proto the number is field 1 of the message, its id; in OTLP it is the index in a table,
  * whose entry 0 is empty. So the other fields are in the same order, but without the id each has a
- * number that is lower by one. Without memory has_failed of the message is set; stack_put() sets
- * that of `packed`, and mapping_put() may set that of the places too. The callers test all of them
+ * number that is lower by one. What fails sets the error of the message, of `packed` for
+ * stack_put(), and mapping_put() may set has_failed of the places too. The callers test all of them
  * at their end. Called by pprof_encode.c and otlp_encode.c.
  */
 #pragma once
@@ -34,3 +34,6 @@ void location_put(const places_t *s, const place_t *place, uint32_t id, uint32_t
 
 /* The names of function i of the places. */
 void function_put(const places_t *s, uint32_t i, uint32_t id, proto_t *message);
+
+/* The sentence for the error, ENOMEM or EFBIG, with which an encoding ends. */
+const char *encoding_failure(int error);

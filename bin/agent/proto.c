@@ -1,7 +1,7 @@
 /*
  * Protobuf's wire format, as far as profiles need it: varints, fixed numbers and fields with a
  * length; and gzip (proto.h). A full buffer grows to more than twice its room. Invariant: len <=
- * room. When a buffer could not grow, has_failed is set, and nothing more is added: the field that
+ * room. When a buffer could not grow, its error is set, and nothing more is added: the field that
  * was being written may then be incomplete. No locks: a buffer belongs to one thread. Called by
  * pprof_encode.c, pprof_parts.c and otlp_encode.c.
  */
@@ -20,19 +20,20 @@ enum {
 	GZIP_WINDOW = 15 + 16, /* windowBits of zlib: a window of 32 KiB; 16: the format of gzip */
 };
 
-/* Makes room for `more` bytes. False, and has_failed is set, if there is or was no memory. */
+/* Makes room for `more` bytes. False: p->error is set, now or before. */
 static bool
 try_room(proto_t *p, size_t more) {
-	if (p->has_failed) {
+	if (p->error != 0) {
 		return false;
 	}
 	if (p->room - p->len >= more) {
 		return true;
 	}
 	size_t room = p->room * 2 + more + 256;
-	unsigned char *data = room > more ? realloc(p->data, room) : NULL;
+	bool fits = more <= PROTO_MAX && p->len + more <= PROTO_MAX;
+	unsigned char *data = fits ? realloc(p->data, room) : NULL;
 	if (data == NULL) {
-		p->has_failed = true;
+		p->error = fits ? ENOMEM : EFBIG;
 		return false;
 	}
 	p->data = data;
@@ -86,13 +87,13 @@ proto_bytes(proto_t *p, unsigned field, const void *bytes, size_t len) {
 
 void
 proto_message(proto_t *p, unsigned field, const proto_t *message) {
-	p->has_failed |= message->has_failed;
+	p->error = p->error != 0 ? p->error : message->error;
 	proto_bytes(p, field, message->data, message->len);
 }
 
 void
 proto_append(proto_t *p, const proto_t *fields) {
-	p->has_failed |= fields->has_failed;
+	p->error = p->error != 0 ? p->error : fields->error;
 	append(p, fields->data, fields->len);
 }
 
@@ -109,8 +110,8 @@ proto_free(proto_t *p) {
 
 int
 proto_take(proto_t *p, unsigned char **out, size_t *len) {
-	if (p->has_failed || p->data == NULL) {
-		return ENOMEM;
+	if (p->error != 0 || p->data == NULL) {
+		return p->error != 0 ? p->error : ENOMEM;
 	}
 	*out = p->data;
 	*len = p->len;
@@ -125,8 +126,10 @@ proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	 * Z_BEST_SPEED, because a client waits: its time counts more than the size. 9 is memLevel: the
 	 * most memory, which is fastest.
 	 */
-	if (p->has_failed
-	    || deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
+	if (p->error != 0) {
+		return p->error;
+	}
+	if (deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK) {
 		return ENOMEM;
 	}
 	size_t bound = deflateBound(&z, p->len);
@@ -135,9 +138,7 @@ proto_gzip(const proto_t *p, unsigned char **out, size_t *len) {
 	z.avail_in = (uInt)p->len;
 	z.next_out = packed;
 	z.avail_out = (uInt)bound;
-	/* A size of more than 32 bits does not fit into z, and is refused. */
-	bool is_whole = packed != NULL && p->len == z.avail_in && bound == z.avail_out
-	    && deflate(&z, Z_FINISH) == Z_STREAM_END;
+	bool is_whole = packed != NULL && deflate(&z, Z_FINISH) == Z_STREAM_END;
 	*len = z.total_out;
 	deflateEnd(&z);
 	if (!is_whole) {

@@ -12,9 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Most seconds of ?seconds= of a profile and of a start; most digits of a number in a request. */
-enum { SECONDS_MAX = 600, SESSION_MAX = 86400, DIGITS_MAX = 15 };
-#define RATE_MAX (UINT64_C(1) << 40) /* bytes of ?rate=, at most */
+/* What arguments may be at most; the messages in `arguments` say it too. */
+enum {
+	SECONDS_MAX = 600,   /* ?seconds= of a profile */
+	SESSION_MAX = 86400, /* ?seconds= of a start */
+	DIGITS_MAX = 15,     /* of any number in a request */
+};
+#define RATE_MAX (UINT64_C(1) << 40) /* bytes of ?rate= */
 
 /*
  * The paths: requests and --help read this table. PROCESS stands in front of those of a process,
@@ -62,8 +66,8 @@ set_fault(route_t *r, unsigned fault, const char *why) {
 
 /*
  * Parses decimal digits. A size may end in K, M or G, upper or lower case: 1024, 1024^2 or 1024^3
- * bytes. False if the text is no such number, or the number is not from `least` to `most`; below
- * `least` *out is set nevertheless.
+ * bytes. False if the text is no such number, or the number is not from `least` to `most`; then
+ * *out does not matter.
  */
 static bool
 read_number(const char *text, bool is_size, uint64_t least, uint64_t most, uint64_t *out) {
@@ -96,19 +100,23 @@ front_of(const char *path) {
 
 /*
  * Looks up `path`, what follows `front` (PROCESS, DEAD or "") in the path of the request, among the
- * places that begin with `front`; "" as "/", the page. If it is not there sets a fault.
+ * places that begin with `front`. If it is not there sets a fault; "" is the page without its
+ * slash.
  */
 static void
 route_place(const char *path, const char *front, route_t *r) {
 	for (int i = 0; i < PLACES; i++) {
 		if (strcmp(front_of(places[i].path), front) == 0
-		    && strcmp(path[0] == '\0' ? "/" : path, places[i].path + strlen(front)) == 0) {
+		    && strcmp(path, places[i].path + strlen(front)) == 0) {
 			r->place = places[i].place;
 			r->is_post = places[i].is_post;
 			r->order.kind = places[i].kind;
 			r->order.is_otlp = places[i].is_otlp;
 			return;
 		}
+	}
+	if (path[0] == '\0' && front[0] != '\0') {
+		set_fault(r, 301, "the page has a slash at its end");
 	}
 	set_fault(r, 404, strcmp(front, PROCESS) == 0 ? "there is no such path below /p/PID"
 	    : strcmp(front, DEAD) == 0 ? "there is no such path below /dead/KEY"
@@ -136,10 +144,10 @@ route_process(const char *path, route_t *r) {
 	route_place(path + digits, PROCESS, r);
 }
 
-/* Parses the path behind "/dead/": a key of DEAD_KEY_BYTES, then what route_place() looks up. */
+/* Parses the path behind "/dead/": a key of DEAD_KEY_CHARS, then what route_place() looks up. */
 static void
 route_dead(const char *path, route_t *r) {
-	size_t length = strspn(path, DEAD_KEY_BYTES);
+	size_t length = strspn(path, DEAD_KEY_CHARS);
 	if (length == 0 || length >= sizeof(r->order.key)) {
 		set_fault(r, 404, "there is no such path below /dead/KEY");
 		return;
@@ -241,7 +249,7 @@ read_argument(arg_t argument, const char *value, order_t *o) {
 	case arg_ages:
 		is_good = read_flag(value, false, &o->has_ages);
 		break;
-	default:
+	default: /* arg_raw, arg_debug, arg_gc */
 		is_good = read_flag(value, argument == arg_raw, &is_on);
 		o->is_raw = o->is_raw || (is_on && argument != arg_gc);
 	}

@@ -27,9 +27,11 @@ typedef struct route_s {
 
 /*
  * Clears *r and parses the path, without unescaping it or resolving "..". Sets a fault if there is
- * no such place: 400 if the path begins with "/p/" and no number follows, otherwise 404. The key
- * behind "/dead/" may be any text, shorter than DEAD_KEY, of the characters in DEAD_KEY_BYTES, even
- * "..", because it is only compared with the keys of the dead that are kept.
+ * no such place: 301 if only the slash behind /p/PID or /dead/KEY is missing, because the links of
+ * these pages are relative (pid or key is set then); 400 if the path begins with "/p/" and no
+ * number follows, otherwise 404. The key behind "/dead/" may be any text, shorter than DEAD_KEY, of
+ * the characters in DEAD_KEY_CHARS, even "..", because it is only compared with the keys of the
+ * dead that are kept.
  */
 void route_path(const char *path, route_t *r);
 

@@ -1,17 +1,19 @@
 /*
  * The jobs (scrape.h). Most ask one process by its mailbox: memory in the process that holds the
- * requests to it and the state of its profiler (jeprof_client.h). A scrape (a job for a profile, or
- * for a mark) of a process that is not profiling starts a session with a time limit, a lease (not
- * with --passive); each later scrape extends the limit, so profiling ends by itself some intervals
- * after the last scrape. A delta shows what changed: either between two profiles, between which its
- * job sleeps (?seconds=N), or since the mark, the moment of the last POST /mark (?since=mark). If
- * the process does not answer, because it is stopped or hangs, a profile that is no delta is made
- * from its memory (jeprof_image_t); such a profile says kind=outside.
+ * requests to it and the state of its profiler (jeprof_client.h). A job for a profile or a mark of
+ * a process that is not profiling starts a session with a time limit, a lease (not with --passive);
+ * each later one extends the limit, so profiling ends by itself some intervals after the last. The
+ * metrics call each job that a request or --push asked for a scrape. A delta shows what changed:
+ * either between two profiles, between which its job sleeps (?seconds=N), or since the mark, the
+ * moment of the last POST /mark (?since=mark). If the process does not answer, because it is
+ * stopped or hangs, a profile that is no delta is made from its memory (jeprof_image_t); such a
+ * profile says kind=outside.
  *
  * Invariant: done() is called exactly once for a job, by the job's thread or, after the deadline or
- * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. A job is in the list
- * until its thread is done, also after scrape_tick() has answered it, and counts there as running
- * unless it sleeps. Limits, beyond which the answer is 503:
+ * when jeprofd ends, by scrape_tick(); the job's thread always frees the job. After its deadline a
+ * job asks its process nothing any more: its client was told that it has failed. A job is in the
+ * list until its thread is done, also after scrape_tick() has answered it, and counts there as
+ * running unless it sleeps. Limits, beyond which the answer is 503:
  * - a job is started only if fewer than options.scrapes_max run (a delta that wakes up may exceed
  *   that) and, if it will sleep, fewer than DELTAS_MAX such jobs are in the list;
  * - a job asks its process only if, itself included, at most PER_PROCESS jobs run for the process,
@@ -24,6 +26,7 @@
  */
 #include "scrape.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -38,6 +41,7 @@
 
 enum {
 	OTLP_FIXED = 6,          /* attributes in an OTLP profile that are not from --label */
+	/* Both end at the deadline of the job at the latest. */
 	WAIT_MS = 5000,          /* for the process to take a request */
 	TAKEN_MS = 20000,        /* after WAIT_MS, for its answer to a request that it has taken */
 	LATE_MS = 30000,         /* from a job's begin to its deadline; a delta also gets its seconds */
@@ -65,7 +69,7 @@ typedef struct job_s {
 	/* between the profiles of a delta: counted neither in job_count nor in proc->scrapes */
 	bool is_sleeping;
 	lack_t lack;             /* of the session that it starts */
-	int ask_error;           /* errno of the last jeprof_ask(); 0: an answer */
+	int ask_error;           /* errno of the last jeprof_ask(); 0: an answer, or it was too late */
 	answer_t answer;         /* status 0: none yet */
 	jeprof_target_t target;  /* the process, which run() opens and closes */
 	proc_t *proc;            /* the process's record, held; NULL before try_enter_process() */
@@ -78,6 +82,9 @@ typedef struct start_s {
 	uint64_t seconds;        /* time limit of the session; 0: none */
 	bool is_lease;           /* each scrape extends the limit; the end writes no profile file */
 } start_t;
+
+/* Of a process that does not answer or blocks its reader, or of names that take long to find. */
+#define LATE "no answer in time"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static job_t *jobs;
@@ -115,15 +122,28 @@ answer_failure(job_t *j, int error) {
 
 /* ---- asking ---- */
 
+/* What there is of `left`, but at most `most`, and at least 1: 0 would be another default. */
+static unsigned
+part_of_time(int64_t left, unsigned most) {
+	return left >= most ? most : left > 0 ? (unsigned)left : 1;
+}
+
 /*
- * Sends a request to the process and waits for its reply. 0: *reply has it; it may be a refusal
- * (reply->error). Else an errno: EAGAIN (the process is idle, and `manner` is not to wait), or
- * another one, which the job's answer tells already.
+ * Sends a request to the process and waits for its reply, until the job's deadline at most. 0:
+ * *reply has it; it may be a refusal (reply->error). Else an errno: EAGAIN (the process is idle,
+ * and `manner` is not to wait), or another one, which the job's answer tells already.
  */
 static int
 ask(job_t *j, const char *text, jeprof_manner_t manner, jeprof_reply_t *reply) {
-	jeprof_request_t request = {.text = text, .wait_ms = WAIT_MS, .taken_ms = TAKEN_MS, .manner =
-	    manner, .bytes_max = options.profile_max, .interrupts = &ending};
+	int64_t left = j->deadline_ms - client_now_ms();
+	jeprof_request_t request = {.text = text, .wait_ms = part_of_time(left, WAIT_MS), .taken_ms =
+	    part_of_time(left - WAIT_MS, TAKEN_MS), .manner = manner, .bytes_max =
+	    options.profile_max, .interrupts = &ending};
+	if (left <= 0) {
+		j->ask_error = 0;
+		answer_line(&j->answer, 503, LATE);
+		return ETIMEDOUT;
+	}
 	int error = jeprof_ask(&j->target, &request, reply);
 	j->ask_error = error;
 	if (error != 0 && error != EAGAIN) {
@@ -262,30 +282,26 @@ answer_refusal(job_t *j, const jeprof_reply_t *reply) {
  */
 static int
 ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
-	static const char *const optional[] = {",blackbox", ",accum"};
-	char text[192];
-	int n = snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s",
-	    (unsigned long long)start->rate, (unsigned long long)start->seconds, start->is_lease
-	    ? ",accum:true,final:false" : ",accum:true");
+	const char *extras = start->is_lease ? ",accum:true,final:false" : ",accum:true";
+	char text[192], box[64] = "";
 	uint64_t bytes = options.box_bytes;
 	int barred = jeprof_check_box(&j->target, bytes != 0 ? bytes : JEPROF_BOX_BYTES);
 	j->lack = bytes == 0 || barred == 0 ? lack_none : barred == EPERM ? lack_filter : lack_room;
 	if (barred != 0) { /* no box, not even the one that its MALLOC_CONF asks for (prof_blackbox) */
-		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:false");
+		snprintf(box, sizeof(box), ",blackbox:false");
 	} else if (bytes != 0) {
-		snprintf(text + n, sizeof(text) - (size_t)n, ",blackbox:fd,blackbox_size:%llu",
-		    (unsigned long long)bytes);
+		snprintf(box, sizeof(box), ",blackbox:fd,blackbox_size:%llu", (unsigned long long)bytes);
 	}
-	int error = ask(j, text, jeprof_manner_stay, reply);
-	for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++) {
-		char *part = strstr(text, optional[i]);
-		bool is_refused = error == 0 && reply->error != 0 && (strncmp(reply->text, "blackbox", 8)
-		    == 0 || strstr(reply->text, "unknown option") != NULL);
-		if (is_refused && part != NULL) {
-			*part = '\0';
-			j->lack = i == 0 && barred == 0 ? lack_refused : j->lack; /* the first is the box */
-			error = ask(j, text, jeprof_manner_stay, reply);
-		}
+	int error = 0;
+	bool is_refused = true;
+	for (int i = box[0] != '\0' ? 0 : 1; i < 3 && is_refused; i++) {
+		snprintf(text, sizeof(text), "start sample_interval:%llu,max_seconds:%llu%s%s",
+		    (unsigned long long)start->rate, (unsigned long long)start->seconds,
+		    i < 2 ? extras : "", i < 1 ? box : "");
+		error = ask(j, text, jeprof_manner_stay, reply);
+		is_refused = error == 0 && reply->error != 0 && (strncmp(reply->text, "blackbox", 8) == 0
+		    || strstr(reply->text, "unknown option") != NULL);
+		j->lack = is_refused && i == 0 && barred == 0 ? lack_refused : j->lack;
 	}
 	return error;
 }
@@ -297,6 +313,7 @@ ask_start(job_t *j, const start_t *start, jeprof_reply_t *reply) {
 static int
 start_session(job_t *j, const start_t *start) {
 	jeprof_reply_t reply;
+	char *end;
 	int error = ask_start(j, start, &reply);
 	if (error != 0) {
 		return error == EAGAIN ? leave_start(j, start) : error;
@@ -308,7 +325,13 @@ start_session(job_t *j, const start_t *start) {
 	if (reply.error != 0) {
 		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
 	}
-	note_session(j, strtoull(reply.text, NULL, 10), start, false);
+	unsigned long long session = strtoull(reply.text, &end, 10);
+	if (session == 0 || *end != '\0') {
+		answer_line(&j->answer, 503, "%d %s: it answers to a start with no number of a session",
+		    j->target.pid, j->target.name);
+		return EBADMSG;
+	}
+	note_session(j, session, start, false);
 	dead_look(&j->target);
 	return 0;
 }
@@ -475,7 +498,7 @@ copy_mark(job_t *j, char **text, size_t *bytes) {
  */
 static int
 fetch_before(job_t *j, char **text, size_t *bytes) {
-	jeprof_reply_t reply;
+	jeprof_reply_t reply = {0};
 	if (j->order.is_since_mark) {
 		return copy_mark(j, text, bytes);
 	}
@@ -485,8 +508,10 @@ fetch_before(job_t *j, char **text, size_t *bytes) {
 		answer_line(&j->answer, 503, "jeprofd is ending");
 		return EINTR;
 	}
-	*text = reply.profile;
-	*bytes = reply.profile_bytes;
+	if (error == 0) {
+		*text = reply.profile;
+		*bytes = reply.profile_bytes;
+	}
 	return error;
 }
 
@@ -498,7 +523,7 @@ subtract(job_t *j, struct pprof_profile *after, const char *text, size_t bytes) 
 	int error = pprof_parse(text, bytes, &before, &why);
 	if (error == 0) {
 		error = pprof_subtract(after, before);
-		why = "no memory";
+		why = error == EFBIG ? "both together are too large" : "there is not enough memory";
 		pprof_free(before);
 	}
 	if (error == EINVAL) {
@@ -592,9 +617,13 @@ is_own_delta(job_t *j) {
 	return is_own;
 }
 
-/* Answers that there is no raw difference, as the process cannot make it; returns an errno. */
+/*
+ * Before anything is asked of the process for a difference since the mark that jeprofd is to make:
+ * 0, or an errno that is answered already. There may be no mark; and a raw difference can be made
+ * by the process alone.
+ */
 static int
-refuse_raw(job_t *j) {
+check_mark(job_t *j) {
 	table_lock();
 	bool has_mark = j->proc->mark != NULL;
 	table_unlock();
@@ -602,25 +631,25 @@ refuse_raw(job_t *j) {
 		answer_no_mark(j);
 		return ENOENT;
 	}
-	answer_line(&j->answer, 400, "%d %s: its library is too old to make a difference itself, so "
-	    "there is no raw one", j->target.pid, j->target.name);
-	return EBADMSG;
+	if (j->order.is_raw) {
+		answer_line(&j->answer, 400, "%d %s: its library is too old to make a difference itself, "
+		    "so there is no raw one", j->target.pid, j->target.name);
+		return EBADMSG;
+	}
+	return 0;
 }
 
 /*
  * Fetches the profile of now into now->profile and, if jeprofd is to make a difference, the earlier
- * one before that; the caller frees both in any case. A raw difference can be made by the process
- * alone. 0, or an errno that is answered already.
+ * one before that; the caller frees both in any case. 0, or an errno that is answered already.
  */
 static int
 fetch_all(job_t *j, jeprof_reply_t *now, char **before, size_t *before_bytes) {
-	int error = ensure_profiling(j);
+	bool is_own = is_own_delta(j);
+	int error = j->order.is_since_mark && !is_own ? check_mark(j) : 0;
+	error = error != 0 ? error : ensure_profiling(j);
 	if (error != 0) {
 		return error;
-	}
-	bool is_own = is_own_delta(j);
-	if (j->order.is_raw && j->order.is_since_mark && !is_own) {
-		return refuse_raw(j);
 	}
 	if ((j->order.seconds > 0 || j->order.is_since_mark) && !is_own) {
 		error = fetch_before(j, before, before_bytes);
@@ -862,8 +891,8 @@ try_enter_user(job_t *j) {
 
 /*
  * Holds the record of the process and counts the job there. False if there is no memory for a
- * record, or the process has PER_PROCESS running jobs already; count_job() undoes the count and the
- * hold also then.
+ * record, or the process has PER_PROCESS running jobs already; finish_job() undoes the count and
+ * the hold also then.
  */
 static bool
 try_enter_process(job_t *j) {
@@ -884,8 +913,9 @@ try_enter_process(job_t *j) {
  */
 static void
 run(job_t *j) {
-	static void (*const runs[])(job_t *j) = {run_profile, run_profile, run_start, run_stop,
-	    run_mark};
+	static void (*const runs[])(job_t *j) = {[job_heap] = run_profile, [job_allocs] = run_profile,
+	    [job_start] = run_start, [job_stop] = run_stop, [job_mark] = run_mark};
+	static_assert(sizeof(runs) / sizeof(runs[0]) == job_dead, "each kind but job_dead");
 	if (j->order.kind == job_dead) {
 		dead_answer(&j->order, &j->answer);
 		return;
@@ -940,11 +970,12 @@ is_profile(const order_t *order) {
 }
 
 /*
- * Adds the job to the counters and releases the process's record, if it holds one. A job that was
- * answered in its place by scrape_tick() has failed, whatever its own answer is.
+ * Ends the deadline, adds the job to the counters and releases the process's record, if it holds
+ * one. A job that was answered in its place by scrape_tick() has failed, whatever its own answer
+ * is.
  */
 static void
-count_job(job_t *j) {
+finish_job(job_t *j) {
 	pthread_mutex_lock(&lock);
 	j->is_over = true;
 	bool is_good = j->answer.status == 200 && j->done != NULL;
@@ -972,7 +1003,7 @@ job_main(void *arg) {
 	if (j->answer.status == 0) {
 		answer_line(&j->answer, 503, "jeprofd has no memory");
 	}
-	count_job(j);
+	finish_job(j);
 	pthread_mutex_lock(&lock);
 	unlink_job(j);
 	if (j->done != NULL) {
@@ -1056,12 +1087,13 @@ scrape_tick(int64_t now_ms) {
 	unsigned count = 0;
 	pthread_mutex_lock(&lock);
 	for (job_t *j = jobs; j != NULL; j = j->next) {
+		/* At the end also one that is over: the server must not stop while a request waits. */
 		if (j->done == NULL || (!ending && (j->is_over || now_ms < j->deadline_ms))) {
 			continue;
 		}
 		answer_t answer = {0};
 		answer_line(&answer, 503, ending ? "jeprofd is ending"
-		    : "no answer in time: the process holds its reader up");
+		    : LATE);
 		j->done(j->arg, &answer);
 		j->done = NULL;
 		count++;

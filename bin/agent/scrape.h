@@ -16,7 +16,7 @@
 typedef enum { job_heap, job_allocs, job_start, job_stop, job_mark, job_dead } job_kind_t;
 
 enum { DEAD_KEY = 40 }; /* bytes of the key of a dead process (dead.h), with its NUL */
-#define DEAD_KEY_BYTES "0123456789TZ." /* the characters that a key may have */
+#define DEAD_KEY_CHARS "0123456789TZ." /* the characters that a key may have */
 
 /* The HTTP answer to a request. */
 typedef struct answer_s {

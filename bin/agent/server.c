@@ -5,14 +5,17 @@
  * become jobs (scrape.h), whose connections are suspended until on_done() has the answer.
  *
  * Invariant: what a client can use is bounded: bytes of headers (the memory pool of a connection),
- * of the path and of a body; the time to send a request and to read the answer (server_tick); and
- * the number of connections: when a new one exceeds options.connections_max, make_room() ends the
- * one that has been sending its request for longest, else reading its answer for longest, but never
- * the newest.
- * Locks: conns_lock protects the list of connections. answers_lock is held where a connection is
- * suspended, and where its answer is stored and the connection is resumed. on_request() reads the
- * answer without it, because libmicrohttpd calls it again only after the connection was resumed.
- * The two locks are never held together.
+ * of the path and of a body; the time to send a request and to read the answer (server_tick); the
+ * number of connections: when a new one exceeds options.connections_max, make_room() ends the one
+ * that has been sending its request for longest, else reading its answer for longest, but never the
+ * newest; and the bytes of answers that are not read yet: when a new one exceeds UNREAD_MAX,
+ * set_phase() ends those that have been read for longest.
+ * Locks: conns_lock protects the list of connections. Between begin_job() and the resume in
+ * on_done() only on_done() may touch the request. answers_lock, never held together with
+ * conns_lock, is held where a connection is suspended, and where its answer is stored and the
+ * connection is resumed: so tools that see only our locks (ThreadSanitizer) know that order too.
+ * on_request() reads the answer without it, because libmicrohttpd calls it again only after the
+ * connection was resumed.
  * on_done() runs under scrape.c's lock of the list of jobs, unless begin_job() calls it. Called by
  * main.c.
  */
@@ -40,9 +43,9 @@ enum {
 	PATH_LEN_MAX = 512,         /* bytes */
 	BODY_MAX = 4096,        /* bytes, which are discarded; the answer to a longer one is 413 */
 	/*
-	 * bytes of a body that are read; if there are more, the connection is closed. This is more than
-	 * BODY_MAX, because a client may lose the answer 413 if the connection is closed while it
-	 * still sends the body.
+	 * bytes of a body that are read. A body whose headers say more gets 413 at once; if more come
+	 * without a length (chunked), the connection is closed. This is more than BODY_MAX, because a
+	 * client may lose the answer 413 if the connection is closed while it still sends the body.
 	 */
 	DISCARDED_MAX = 1 << 20,
 	TOKEN_MAX = 512,        /* bytes: at most 511 of the token file are read, and a NUL */
@@ -50,6 +53,8 @@ enum {
 	READING_MS = 30000,      /* time for a client to send a request, idle time before it included */
 	SENDING_MS = 60000,      /* time for a client to read the answer */
 	DRAIN_MS = 1000,         /* server_drain() waits so long for clients to read their answers */
+	/* bytes of all answers together whose clients still read them, beside twice --max-profile */
+	UNREAD_MAX = 128 << 20,
 	SPARE_CONNECTIONS = 64,  /* above connections_max, for those shut down but not yet closed */
 };
 
@@ -62,38 +67,45 @@ typedef struct conn_s {
 	phase_t phase;
 	bool is_ended;         /* shut down; libmicrohttpd closes it next */
 	int64_t since_ms;      /* start of the phase, of the monotonic clock */
+	size_t unread;         /* bytes of its answer, if phase_sending and not is_ended */
 	struct conn_s *next;
 	struct conn_s *previous;
 } conn_t;
 
 /*
- * A request, to the end of its answer. Only the server's thread uses it; while the connection is
- * suspended, only on_done() does.
+ * A request, to the end of its answer. Only the server's thread uses it, but from begin_job() to
+ * the resume only on_done().
  */
 typedef struct request_s {
 	struct MHD_Connection *connection;
 	route_t route;
 	size_t body_bytes;     /* received so far */
-	bool is_checked;       /* its body is complete, and a job or an answer was begun */
 	answer_t answer;       /* status 0: none yet; on_done() stores that of a job */
 } request_t;
 
 static int listener = -1;
 static struct MHD_Daemon *daemon_;
+static _Atomic bool is_up;    /* libmicrohttpd has started */
 static char token[TOKEN_MAX]; /* set by server_listen(), before there are threads */
 static size_t token_length;    /* 0: requests need no token */
 
 static pthread_mutex_t conns_lock = PTHREAD_MUTEX_INITIALIZER;
 static conn_t conns = {.next = &conns, .previous = &conns}; /* ring; by since_ms, oldest first */
 static unsigned conn_count; /* in the list; under conns_lock */
+static size_t unread;       /* sum of theirs; under conns_lock */
 
 static pthread_mutex_t answers_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- connections ---- */
 
-/* Starts a phase of the connection and puts it last in the list. The caller holds conns_lock. */
+/*
+ * Starts a phase of the connection, without an unread answer, and puts it last in the list. The
+ * caller holds conns_lock.
+ */
 static void
 conn_append(conn_t *c, phase_t phase) {
+	unread -= c->unread;
+	c->unread = 0;
 	c->phase = phase;
 	c->since_ms = client_now_ms();
 	c->previous = conns.previous;
@@ -157,6 +169,7 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 	pthread_mutex_lock(&conns_lock);
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED && c != NULL) {
 		conn_unlink(c);
+		unread -= c->unread;
 		conn_count--;
 		free(c);
 		*context = NULL;
@@ -174,9 +187,13 @@ on_connection(void *arg, struct MHD_Connection *connection, void **context,
 	pthread_mutex_unlock(&conns_lock);
 }
 
-/* Starts a phase of the request's connection, if it is in the list. Takes conns_lock. */
+/*
+ * Starts a phase of the request's connection, if it is in the list. bytes: of its answer that is to
+ * be sent now, else 0. If all such answers together are too many then (UNREAD_MAX), ends the
+ * connections that have been sending for longest, but not this one. Takes conns_lock.
+ */
 static void
-set_phase(struct MHD_Connection *connection, phase_t phase) {
+set_phase(struct MHD_Connection *connection, phase_t phase, size_t bytes) {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection,
 	    MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	conn_t *c = info != NULL ? info->socket_context : NULL;
@@ -184,6 +201,13 @@ set_phase(struct MHD_Connection *connection, phase_t phase) {
 		pthread_mutex_lock(&conns_lock);
 		conn_unlink(c);
 		conn_append(c, phase);
+		c->unread = c->is_ended ? 0 : bytes;
+		unread += c->unread;
+		size_t most = bytes > 0 ? UNREAD_MAX + 2 * (size_t)options.profile_max : SIZE_MAX;
+		conn_t *old;
+		while (unread > most && (old = find_oldest(phase_sending)) != NULL && old != c) {
+			conn_end(old);
+		}
 		pthread_mutex_unlock(&conns_lock);
 	}
 }
@@ -194,8 +218,8 @@ server_tick(int64_t now_ms) {
 	for (conn_t *c = conns.next, *next; c != &conns; c = next) {
 		next = c->next; /* conn_end() appends c with a new since_ms: it comes again, and stays */
 		int64_t age = now_ms - c->since_ms;
-		if ((c->phase == phase_reading && age > READING_MS) || (c->phase == phase_sending
-		    && age > SENDING_MS)) {
+		if (!c->is_ended && ((c->phase == phase_reading && age > READING_MS)
+		    || (c->phase == phase_sending && age > SENDING_MS))) {
 			conn_end(c);
 		}
 	}
@@ -265,18 +289,21 @@ has_token(request_t *q) {
 /*
  * Whether a page of another server makes this request for a job. Any such page counts if the path
  * is for POST. The other jobs may start a session too; there the page counts only if it asks
- * without a click of the user, as by an image, because a user may follow a link from elsewhere.
+ * without a click of the user, as by an image, because a user may follow a link from elsewhere. A
+ * page of another port of this host is "same-site". Browsers do not tell a server by plain HTTP
+ * where a GET comes from, unless its host is a loopback name: others are kept out by the token.
  */
 static bool
 is_of_foreign_page(request_t *q) {
 	const char *origin = header(q, "Origin"), *host = strstr(origin, "://");
+	const char *site = header(q, "Sec-Fetch-Site");
 	if (q->route.place != place_job) {
 		return false;
 	}
 	if (q->route.is_post) {
 		return origin[0] != '\0' && (host == NULL || strcmp(host + 3, header(q, "Host")) != 0);
 	}
-	return strcmp(header(q, "Sec-Fetch-Site"), "cross-site") == 0
+	return site[0] != '\0' && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0
 	    && header(q, "Sec-Fetch-User")[0] == '\0';
 }
 
@@ -288,7 +315,7 @@ is_of_foreign_page(request_t *q) {
  * a check fails, sets q->answer to the refusal and returns false.
  */
 static bool
-may_ask(request_t *q) {
+try_admit(request_t *q) {
 	const char *host = header(q, "Host");
 	if (token_length > 0 && !has_token(q)) {
 		answer_line(&q->answer, 401, "this jeprofd wants its token: Authorization: Bearer TOKEN, "
@@ -321,7 +348,10 @@ file_disposition(const order_t *o) {
 	    ? "attachment; filename=\"allocs.pb.gz\"" : "attachment; filename=\"heap.pb.gz\"";
 }
 
-/* Queues q->answer as the response, which then owns its body. MHD_NO closes the connection. */
+/*
+ * Queues q->answer as the response, which then owns its body. MHD_NO closes the connection. Without
+ * memory for a header it is sent without that.
+ */
 static enum MHD_Result
 send_answer(request_t *q) {
 	answer_t *a = &q->answer;
@@ -342,6 +372,16 @@ send_answer(request_t *q) {
 		MHD_add_response_header(response, "WWW-Authenticate",
 		    "Basic realm=\"jeprofd\", charset=\"UTF-8\"");
 	}
+	if (a->status == 301) {
+		char page[DEAD_KEY + 1];
+		const order_t *o = &q->route.order;
+		if (o->key[0] != '\0') {
+			snprintf(page, sizeof(page), "%s/", o->key);
+		} else {
+			snprintf(page, sizeof(page), "%d/", o->pid);
+		}
+		MHD_add_response_header(response, "Location", page);
+	}
 	if (a->status == 405) {
 		MHD_add_response_header(response, "Allow", q->route.is_post ? "POST" : "GET, HEAD");
 	}
@@ -349,7 +389,7 @@ send_answer(request_t *q) {
 	    && !q->route.order.is_raw) {
 		MHD_add_response_header(response, "Content-Disposition", file_disposition(&q->route.order));
 	}
-	set_phase(q->connection, phase_sending);
+	set_phase(q->connection, phase_sending, a->length);
 	enum MHD_Result result = MHD_queue_response(q->connection, a->status, response);
 	MHD_destroy_response(response);
 	return result;
@@ -479,7 +519,7 @@ parse_request(request_t *q, const char *path, const char *method) {
 	route_path(path, &q->route);
 	MHD_get_connection_values(q->connection, MHD_GET_ARGUMENT_KIND, on_argument, q);
 	route_finish(&q->route);
-	if (!may_ask(q)) {
+	if (!try_admit(q)) {
 		return;
 	}
 	if (q->route.fault != 0) {
@@ -533,12 +573,11 @@ on_request(void *arg, struct MHD_Connection *connection, const char *path, const
 		*body_bytes = 0;
 		return q->body_bytes <= DISCARDED_MAX ? MHD_YES : MHD_NO;
 	}
-	if (q->answer.status == 0 && !q->is_checked) {
+	if (q->answer.status == 0) { /* so no job was begun for it: the answer of a job has a status */
 		refuse_body(q);
 	}
-	if (q->answer.status == 0 && !q->is_checked) {
-		q->is_checked = true;
-		set_phase(connection, phase_working);
+	if (q->answer.status == 0) {
+		set_phase(connection, phase_working, 0);
 		if (q->route.place == place_job) {
 			return begin_job(q);
 		}
@@ -559,7 +598,7 @@ on_completed(void *arg, struct MHD_Connection *connection, void **context,
 		free(q);
 		*context = NULL;
 	}
-	set_phase(connection, phase_reading);
+	set_phase(connection, phase_reading, 0);
 }
 
 /* Paths and arguments are not unescaped, because none of this server needs escapes. */
@@ -577,16 +616,23 @@ static void
 read_token(const char *path) {
 	const char *why = NULL;
 	int fd = client_open_input(path, TOKEN_MS, &why);
-	ssize_t n = fd >= 0 ? read(fd, token, sizeof(token) - 1) : -1;
-	if (n < 0) {
+	ssize_t got = fd >= 0 ? 1 : -1;
+	size_t n = 0;
+	/* A pipe may give the line in parts. */
+	while (got > 0 && n < sizeof(token) - 1 && memchr(token, '\n', n) == NULL) {
+		got = read(fd, token + n, sizeof(token) - 1 - n);
+		n += got > 0 ? (size_t)got : 0;
+		got = got < 0 && errno == EINTR ? 1 : got;
+	}
+	if (got < 0) {
 		leave(1, "--token-file: %s: %s", path, fd < 0 ? why : strerror(errno));
 	}
 	close(fd);
 	token[n] = '\0';
-	while (token_length < (size_t)n && (unsigned char)token[token_length] >= ' ') {
+	while (token_length < n && (unsigned char)token[token_length] >= ' ') {
 		token_length++;
 	}
-	if (token_length < (size_t)n && token[token_length] != '\r' && token[token_length] != '\n') {
+	if (token_length < n && token[token_length] != '\r' && token[token_length] != '\n') {
 		leave(1, "--token-file: %s: the token has control characters, which no request can have",
 		    path);
 	}
@@ -607,11 +653,18 @@ server_listen(void) {
 	listener = open_listener();
 }
 
+/*
+ * Takes the messages of libmicrohttpd: tells those from before the server runs, which say why it
+ * does not; later ones are about clients that disconnect early, and not worth a line.
+ */
 static void
-say_nothing(void *arg, const char *format, va_list args) {
+on_message(void *arg, const char *format, va_list args) {
+	char line[256];
 	(void)arg;
-	(void)format;
-	(void)args; /* messages about clients that disconnect early are not worth a line */
+	if (!is_up) {
+		vsnprintf(line, sizeof(line), format, args);
+		talk("libmicrohttpd: %.*s", (int)strcspn(line, "\n"), line);
+	}
 }
 
 void
@@ -619,7 +672,7 @@ server_start(void) {
 	daemon_ = MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL
 	    | MHD_ALLOW_SUSPEND_RESUME
 	    | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, NULL,
-	    MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+	    MHD_OPTION_EXTERNAL_LOGGER, on_message, NULL,
 	    MHD_OPTION_LISTEN_SOCKET, listener,
 	    MHD_OPTION_CONNECTION_LIMIT, (unsigned)options.connections_max + SPARE_CONNECTIONS,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(SENDING_MS / 1000),
@@ -630,12 +683,13 @@ server_start(void) {
 	    MHD_OPTION_STRICT_FOR_CLIENT, 1,
 	    MHD_OPTION_END);
 	if (daemon_ == NULL) {
-		leave(1, "libmicrohttpd does not start: %s", strerror(errno));
+		leave(1, "libmicrohttpd does not start");
 	}
+	is_up = true;
 	talk("listens on %s%s", options.unix_path != NULL ? "unix:" : "http://", listener_name());
 }
 
-/* Whether a request has not got its whole answer yet. */
+/* Whether a request was received whole and its answer is not sent yet. */
 static bool
 is_answering(void) {
 	bool is = false;
@@ -658,6 +712,6 @@ server_drain(void) {
 
 void
 server_stop(void) {
-	MHD_stop_daemon(daemon_);
 	remove_listener();
+	MHD_stop_daemon(daemon_);
 }

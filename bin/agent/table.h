@@ -103,8 +103,9 @@ typedef struct proc_s {
 	int64_t born_ms;          /* when the record was made */
 	int64_t look_again_ms;    /* earliest time of the next look */
 	/*
-	 * NULL until the process first runs the library. Only the watcher that works on the record
-	 * writes it, under the lock; so this watcher may read it without the lock.
+	 * NULL until the process first runs the library, so never of a record of kind_ours. Only the
+	 * watcher that works on the record writes it, under the lock; so this watcher may read it
+	 * without the lock.
 	 */
 	labels_t *labels;
 	jeprof_head_t head;       /* what its mailbox said at the last look */
@@ -135,7 +136,7 @@ typedef struct counts_s {
 	uint64_t sessions;
 	uint64_t lacks[lack_count]; /* those of `sessions`, by what they lack */
 	uint64_t renewed;         /* extensions of leases */
-	uint64_t written_off;     /* watchers replaced and jobs answered, as a process blocked them */
+	uint64_t written_off;     /* watchers replaced and jobs answered, as they took too long */
 	unsigned processes;       /* kind_ours, now */
 	unsigned unreadable;      /* kind_denied, now */
 	size_t mark_bytes;        /* of all records together */

@@ -22,17 +22,18 @@ sub of_bytes {
 	return profile($path, $data, '-');
 }
 
-# Has jeprofctl read the file $name, or $data as its standard input if $name is '-', and returns the
-# text of the profile; $path is the name in messages. Fails if jeprofctl is not there or fails.
+# Has jeprofctl read the file $name, or if that is '-' its standard input: $data, bytes or a handle.
+# Returns the text of the profile; $path is the name in messages. Fails if jeprofctl is not there or fails.
 sub profile {
 	my ($path, $data, $name) = @_;
 	my $ctl = Tool::find('jeprofctl') // Talk::fail(1,
 		"$path: tables of the profiler are read by jeprofctl, which is not there; "
 		    . 'where it is: ' . Talk::command('salvage', '-o', 'FILE.heap', [$path]));
 	my ($code, $out, $err) = Tool::asked($data, $ctl, 'dump', '-q', '--core', $name, '-o', '-');
-	my ($why) = $err =~ /^(?:jeprofctl: )?(?:\Q$name\E: )?(.*)$/m;
-	Talk::fail(1, "$path: " . ($why // 'jeprofctl failed')) if $code;
-	return $out;
+	return $out if !$code;
+	my @why = $err =~ /^(?:jeprofctl: )?(?:\Q$name\E: )?(.+)$/mg;
+	my $how = $code > 128 ? sprintf 'signal %d ended jeprofctl', $code - 128 : "jeprofctl failed with code $code";
+	return Talk::fail(1, "$path: " . join('; ', @why ? @why : $how));
 }
 
 # ---- the verb ----
@@ -43,7 +44,7 @@ sub salvage {
 	Talk::fail(2, 'salvage takes one black box or core file') if @files != 1;
 	my ($path) = @files;
 	Input::need_path($path) if $path ne '-';
-	my $text = $path eq '-' ? of_bytes($path, Input::raw($path)) : of_file($path);
+	my $text = $path eq '-' ? profile($path, \*STDIN, '-') : of_file($path); # a core may be large
 	Dump::doubt_cut($path, $1) if $text =~ /^# jemalloc[.]cut=([1-9]\d*)$/m;
 	Export::put($option, 'salvage', $path, $text);
 }

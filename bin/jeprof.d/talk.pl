@@ -194,15 +194,15 @@ sub spool {
 	return ($out, $pid);
 }
 
-# Runs @command with $input (undef: nothing) on its standard input, where it may seek. Returns its exit
-# code (128 + N after signal N, 127 if it could not be executed, 1 if it could not be started) and the
-# whole of its standard output and standard error.
+# Runs @command with $input on its standard input, where it may seek: bytes, or what a handle gives;
+# undef: nothing. Returns its exit code (128 + N after signal N, 127 if it could not be executed, 1 if
+# it could not be started) and the whole of its standard output and standard error.
 sub asked {
 	my ($input, @command) = @_;
 	require POSIX;
 	my $in;
 	if (defined $input) {
-		open($in, '+>', undef) && binmode($in) && print({$in} $input) && seek($in, 0, 0)
+		open($in, '+>', undef) && binmode($in) && copied($input, $in) && seek($in, 0, 0)
 		    or return (1, '', "a temporary file: $!");
 	} else {
 		open($in, '<', '/dev/null') or return (1, '', $!);
@@ -219,6 +219,15 @@ sub asked {
 	my ($text, $said) = all_of($out, $err);
 	close $out;
 	return ($? & 127 ? 128 + ($? & 127) : $? >> 8, $text, $said);
+}
+
+# Writes bytes, or piece by piece what a handle gives, to $out. False, with $!, if that fails.
+sub copied {
+	my ($from, $out) = @_;
+	return print {$out} $from if !ref $from;
+	my $n;
+	while ($n = sysread $from, my $piece, 1 << 16) { print {$out} $piece or return 0 }
+	return defined $n;
 }
 
 # All that handles give until each ends, read as it comes, so that none makes its writer wait.

@@ -14,7 +14,10 @@ typedef struct {
 	size_t first, count;
 } told_t;
 
-/* The caller sets the fields from key to without_dwarf; the rest is 0. "room": in elements. */
+/*
+ * One table. The caller sets the fields from key to without_dwarf; the rest is 0. "room": in
+ * elements.
+ */
 typedef struct {
 	const char *key;	/* of the table */
 	int old;		/* descriptor of a table whose rows are copied if it has this key; -1: none */

@@ -347,7 +347,10 @@ for mode in zero magic "random 1" "random 2" "random 3"; do
 	ends "liar $mode" "ended by SIGKILL"
 	get "/dead/$key/debug/pprof/heap"
 	case $mode in
-	magic) gives 404 "no profile of $key: " "liar $mode: one sentence" ;;
+	magic) gives 404 "no profile of $key: " "liar $mode: one sentence"
+		get "/dead/$key/"
+		gives 200 "There is no profile: " "liar $mode: its page says so"
+		is "$(grep -c "href=.debug/pprof" answer)" 0 "liar $mode: and has no link to one" ;;
 	*) case $code in 200 | 404) ok 0 "liar $mode: a profile or a sentence" ;; *) ok 1 "liar $mode" "$code $out" ;; esac ;;
 	esac
 	get "/dead/$key/"

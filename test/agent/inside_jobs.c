@@ -11,7 +11,10 @@ options_t options = {.scrapes_max = 4};
 counts_t counts;
 volatile sig_atomic_t ending;
 
-static unsigned answers, withdrawn;
+static unsigned answers, withdrawn, asked;
+static jeprof_request_t last_asked;
+static const char *answer_to_start = "12";
+static int64_t now = 100;
 static bool is_start_pending;
 static int stream_error, stream_refusal, mark_error, withdraw_error, status_error, status_refusal;
 static const char *sample_interval; /* in the answer to a status; NULL: it has none */
@@ -29,7 +32,7 @@ table_release(proc_t *p) {
 
 int64_t
 client_now_ms(void) {
-	return 100;
+	return now;
 }
 
 void
@@ -42,6 +45,8 @@ int
 jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *reply) {
 	bool is_mark = strcmp(request->text, "mark") == 0;
 	(void)t;
+	asked++;
+	last_asked = *request;
 	memset(reply, 0, sizeof(*reply));
 	if (strcmp(request->text, "stop") == 0) {
 		return EAGAIN;
@@ -49,6 +54,10 @@ jeprof_ask(jeprof_target_t *t, const jeprof_request_t *request, jeprof_reply_t *
 	if (strcmp(request->text, "status") == 0) {
 		reply->error = status_refusal;
 		return status_error;
+	}
+	if (strncmp(request->text, "start ", 6) == 0) {
+		snprintf(reply->text, sizeof(reply->text), "%s", answer_to_start);
+		return 0;
 	}
 	if (is_mark) {
 		reply->error = mark_error;
@@ -88,6 +97,11 @@ jeprof_image_text(jeprof_image_t *image, uint64_t bytes_max, char **text, size_t
 	*text = strdup("outside");
 	*bytes = 7;
 	return 0;
+}
+
+void
+dead_look(const jeprof_target_t *t) {
+	(void)t;
 }
 
 void
@@ -159,7 +173,7 @@ static void
 try_stop(void) {
 	job_t j = {.order.kind = job_stop, .done = take, .answer = {.status = 200, .length = 10}};
 	counts = (counts_t){0};
-	count_job(&j);
+	finish_job(&j);
 	expect("a stop is counted", counts.scrapes, 1);
 	expect("but not the bytes of its line", counts.bytes, 0);
 }
@@ -190,7 +204,7 @@ static void
 mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, const char *kept,
     bool is_own) {
 	proc_t p = {.mark = strdup("old"), .mark_bytes = 3};
-	job_t j = {.proc = &p};
+	job_t j = {.proc = &p, .deadline_ms = 30000};
 	j.target.head.state = jeprof_state_active;
 	counts = (counts_t){.mark_bytes = 3};
 	mark_error = error_of_mark;
@@ -211,10 +225,61 @@ mark(const char *name, int error_of_mark, int error_of_stream, unsigned status, 
 static void
 raw_since_mark(char *kept, unsigned status) {
 	proc_t p = {.mark = kept};
-	job_t j = {.proc = &p, .order = {.kind = job_heap, .is_raw = true, .is_since_mark = true}};
+	job_t j = {.proc = &p, .deadline_ms = 30000,
+	    .order = {.kind = job_heap, .is_raw = true, .is_since_mark = true}};
 	j.target.head.state = jeprof_state_active;
 	run_profile(&j);
 	expect(kept != NULL ? "raw, an older library" : "raw, no mark", j.answer.status, status);
+	free(j.answer.body);
+}
+
+/*
+ * A difference since a mark that there is not: the process is asked nothing, and begins no session.
+ */
+static void
+no_mark(bool is_raw) {
+	proc_t p = {0};
+	job_t j = {.proc = &p, .deadline_ms = 30000,
+	    .order = {.kind = job_heap, .is_raw = is_raw, .is_since_mark = true}};
+	asked = 0;
+	run_profile(&j);
+	expect("no mark", j.answer.status, 404);
+	expect("no mark: nothing is asked", asked, 0);
+	free(j.answer.body);
+}
+
+/* Near its deadline a job waits no longer than that, and behind it does not ask. */
+static void
+deadlines(void) {
+	static const struct {
+		int64_t left;
+		unsigned wait_ms, taken_ms;
+	} each[] = {{30000, 5000, 20000}, {25000, 5000, 20000}, {24999, 5000, 19999}, {5000, 5000, 1},
+	    {4000, 4000, 1}, {1, 1, 1}};
+	jeprof_reply_t reply;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		job_t j = {.deadline_ms = now + each[i].left};
+		(void)ask(&j, "stop", jeprof_manner_wait, &reply);
+		expect("to take it", last_asked.wait_ms, each[i].wait_ms);
+		expect("to answer it", last_asked.taken_ms, each[i].taken_ms);
+	}
+	job_t j = {.deadline_ms = now};
+	asked = 0;
+	expect("too late", ask(&j, "stop", jeprof_manner_wait, &reply), ETIMEDOUT);
+	expect("too late: nothing is asked", asked, 0);
+	expect("too late: 503", j.answer.status, 503);
+	free(j.answer.body);
+}
+
+/* What a process answers to a start. */
+static void
+start(const char *text, unsigned status) {
+	proc_t p = {0};
+	job_t j = {.proc = &p, .deadline_ms = 30000, .order.kind = job_start};
+	answer_to_start = text;
+	run_start(&j);
+	expect(text, j.answer.status, status);
+	expect(text, (long long)p.lease.session, status == 200 ? 12 : 0);
 	free(j.answer.body);
 }
 
@@ -223,7 +288,7 @@ static void
 profile(const char *name, const order_t *order, unsigned state, int error, int refusal,
     unsigned status) {
 	proc_t p = {0};
-	job_t j = {.proc = &p, .order = *order};
+	job_t j = {.proc = &p, .deadline_ms = 30000, .order = *order};
 	j.target.head.state = state;
 	images = 0;
 	stream_error = error;
@@ -258,7 +323,7 @@ static void
 stop_of_idle(const char *name, unsigned state, unsigned count, bool is_start, bool is_ours,
     unsigned status, const char *part) {
 	proc_t p = {.lease = {.session = 5, .pending_rate = is_ours ? 1000 : 0}};
-	job_t j = {.proc = &p, .order.kind = job_stop};
+	job_t j = {.proc = &p, .deadline_ms = 30000, .order.kind = job_stop};
 	j.target.head.state = state;
 	j.target.head.session_id = is_ours ? 4 : 5;
 	withdrawn = count;
@@ -294,7 +359,7 @@ static void
 confirm(const char *name, const char *interval, int error, int refusal, uint64_t pending,
     bool is_ours, unsigned sessions) {
 	proc_t p = {.lease = {.session = 5, .pending_rate = pending, .lack = lack_room}};
-	job_t j = {.proc = &p};
+	job_t j = {.proc = &p, .deadline_ms = 30000};
 	counts = (counts_t){0};
 	sample_interval = interval;
 	status_error = error;
@@ -333,6 +398,14 @@ main(void) {
 	mark("an older library, too large", EBADMSG, EFBIG, 503, "old", false);
 	raw_since_mark("old", 400);
 	raw_since_mark(NULL, 404);
+	no_mark(false);
+	no_mark(true);
+	deadlines();
+	start("12", 200);
+	start("", 503);
+	start("x12", 503);
+	start("12x", 503);
+	start("0", 503);
 	profiles();
 	stops();
 	return bad;

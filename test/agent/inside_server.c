@@ -17,6 +17,7 @@ struct MHD_Connection {
 	void *context;
 	bool is_on, is_ended; /* of the model, as are the two below */
 	phase_t phase;
+	size_t unread;        /* bytes of the answer that it sends */
 	uint64_t order;       /* of the start of the phase */
 	int64_t since_ms;     /* time of that, or of the end */
 	bool is_shut;         /* in the step at hand */
@@ -52,6 +53,7 @@ MHD_get_connection_info(struct MHD_Connection *c, enum MHD_ConnectionInfoType ty
 static void
 model_phase(unsigned i, phase_t phase) {
 	each[i].phase = phase;
+	each[i].unread = 0;
 	each[i].order = norders++;
 	each[i].since_ms = now_ms;
 }
@@ -59,6 +61,7 @@ model_phase(unsigned i, phase_t phase) {
 static void
 model_end(unsigned i) {
 	each[i].is_ended = true;
+	each[i].unread = 0;
 	each[i].since_ms = now_ms;
 }
 
@@ -74,6 +77,31 @@ model_oldest(phase_t phase, unsigned newest) {
 		}
 	}
 	return found;
+}
+
+static size_t
+model_unread(void) {
+	size_t sum = 0;
+	for (unsigned i = 0; i < MOST; i++) {
+		sum += each[i].is_on ? each[i].unread : 0;
+	}
+	return sum;
+}
+
+/* An answer begins: of those before it the oldest go while all together are too large. */
+static void
+answer(unsigned i, size_t bytes) {
+	set_phase(&each[i], phase_sending, bytes);
+	model_phase(i, phase_sending);
+	each[i].unread = each[i].is_ended ? 0 : bytes;
+	while (bytes > 0 && model_unread() > UNREAD_MAX) {
+		unsigned victim = model_oldest(phase_sending, i);
+		if (victim == NONE) {
+			break;
+		}
+		expect("the oldest answer is shut down", each[victim].is_shut, true);
+		model_end(victim);
+	}
 }
 
 static void
@@ -99,14 +127,13 @@ end(unsigned i) {
 	n_on--;
 }
 
-/* What is shut down again after it has ended changes nothing. */
 static void
 tick(void) {
 	server_tick(now_ms);
 	for (unsigned i = 0; i < MOST; i++) {
 		struct MHD_Connection *c = &each[i];
 		int64_t age = now_ms - c->since_ms;
-		if (c->is_on && ((c->phase == phase_reading && age > 30000)
+		if (c->is_on && !c->is_ended && ((c->phase == phase_reading && age > 30000)
 		    || (c->phase == phase_sending && age > 60000))) {
 			expect("one that takes too long is shut down", c->is_shut, true);
 			model_end(i);
@@ -125,6 +152,7 @@ check(void) {
 	}
 	expect("whether an answer is due", is_answering(), is_due);
 	expect("the number of them", conn_count, n_on);
+	expect("bytes of answers", (long long)unread, (long long)model_unread());
 }
 
 int
@@ -145,8 +173,12 @@ main(void) {
 			tick();
 		} else {
 			phase_t phase = (phase_t)pick(3);
-			set_phase(&each[i], phase);
-			model_phase(i, phase);
+			if (phase == phase_sending) {
+				answer(i, (size_t)pick(200) << 20);
+			} else {
+				set_phase(&each[i], phase, 0);
+				model_phase(i, phase);
+			}
 		}
 		check();
 	}

@@ -117,6 +117,7 @@ is_deeply(pprof_flat(named('--pid', $pid, '--cache', $cache, $dump), 3), \%flat,
 is(inodes(), $inodes, 'and no table is made');
 is_deeply(pprof_flat(converted('--symbolizer', '/bin/false', '--pid', $pid, '--cache', $cache, $dump), 3), \%flat, 'the program is not needed any more');
 is_deeply(pprof_flat(named('--pid', $pid, '--times', 3, $dump), 3), \%flat, 'in memory too');
+is_deeply(pprof_flat(named('--pid', $pid, '--cache', "$dir/serve/x", $dump), 3), \%flat, 'and where the directory cannot be opened');
 is(scalar(grep { !/\.names$/ } map { s{.*/}{}r } glob "$cache/*"), 0, 'no draft is left');
 my $part = our_dump("$dir/part.heap", meta => { pid => 1 }, modules => [[0x1000000, 0x2000000, 0x1000000, $made->{stack}[0]{mapping}{build_id}, "$dir/serve"]], stacks => [[[0x1000000 + 0x11aa], 1, 1000]]);
 my ($table) = grep { /^$made->{stack}[0]{mapping}{build_id}/ } @first;

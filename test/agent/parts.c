@@ -15,7 +15,10 @@ static bool is_without;
 #undef lock
 #undef realloc
 #undef malloc
+static struct timespec clocks[2]; /* since 1970, since boot */
+#define clock_gettime(which, at) (*(at) = clocks[(which) == CLOCK_BOOTTIME])
 #include "labels.c"
+#undef clock_gettime
 #include "targets.c"
 
 options_t options;
@@ -82,6 +85,20 @@ check_users(void) {
 	after = dup(0);
 	close(after);
 	check("a file stays open", after == before ? "no" : "yes", "no");
+}
+
+/* When a process has started is the same at each moment at which it is asked for. */
+static void
+check_start(void) {
+	char got[32];
+	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
+	for (long tenth = 0; tenth < 20; tenth++) { /* booted at 1000.751; started 7.5 s after that */
+		long real = 107 + tenth, boot = 99 + tenth;
+		clocks[0] = (struct timespec){1000 + real / 10, real % 10 * 100000000 + 50000000};
+		clocks[1] = (struct timespec){boot / 10, boot % 10 * 100000000 + 99000000};
+		snprintf(got, sizeof(got), "%llu", (unsigned long long)started_at(7 * hz + hz / 2));
+		check("started", got, "1008");
+	}
 }
 
 /* A process that has ended: its box is kept in a memory file, or nothing of it is. */
@@ -155,6 +172,7 @@ main(void) {
 	check_cgroup("", "");
 	check_users();
 	check_dead();
+	check_start();
 	check_table();
 	return faults != 0;
 }

@@ -170,6 +170,32 @@ for my $anew ('6000 2998', '6000 999', '6000 0', '5000 0') {
 }
 is((run($convert, '--base', one(4, meta => \%head), $second))[0], 0, 'an earlier one that does not tell: taken');
 
+# ---- what a process may choose takes no more memory than there is: one stack, and many threads in it
+sub refused { my ($what, $text, $like) = @_; my ($code, $out, $err) = run($convert, spew("$dir/bad.heap", $text)); is("$code|$out", '1|', "$what: refused"); like($err, $like, 'with a sentence') }
+sub peak_kb {
+	my ($code, $out, $err) = run($convert, @_, '--memory');
+	return $code == 0 && $err =~ /VmHWM:\s*(\d+)/ ? $1 : die "$code $err";
+}
+sub crowd {
+	my ($name, $depth, $threads, $labels) = @_;
+	my $stack = join ' ', map { sprintf '0x%x', 16 * $_ } 1 .. $depth;
+	my @threads = map { "t$_:2:2[0:0]\n" } 1 .. $threads;
+	my $text = join '', "heap_v2/1\n# jemalloc.pid=77\n", @threads, "\@ $stack\nt*:", 2 * $threads, ':', 2 * $threads, "[0:0]\n", @threads, "MAPPED_LIBRARIES:\n", $labels // '';
+	return spew("$dir/$name.heap", $text . sprintf "# end %d\n", length $text);
+}
+my $crowd = crowd('crowd', 4000, 40_000);
+is((run($convert, $crowd))[0, 2], "convert: $crowd: File too large: it takes more than 256 MiB\n", 'a deep stack of many threads: no sample for each');
+cmp_ok(peak_kb('--otlp', 1, '--base', $crowd, $crowd), '<', 300_000, 'nothing of it has changed');
+cmp_ok(peak_kb('--otlp', 1, '--base', $crowd, crowd('alone', 4000, 1)), '<', 300_000, 'nearly all of it is gone');
+my $labels_of_all = join('', map { "# label $_ l$_\n" } 1 .. 40) . '# labeled 1' . join('', map { " $_:10000:10000" } 1 .. 40) . "\n";
+is((run($convert, '--otlp', 1, crowd('labels', 1, 400_000, $labels_of_all)))[0], 0, 'labels of so many threads that not each can have its part of each');
+my $lines = crowd('lines', 1, 1, '') && slurp("$dir/lines.heap") =~ s/^# end.*//msr =~ s/(?=^MAPPED)/"t1:1:1[1:1]\n" x 4_194_304/mer;
+refused('more threads than there are', $lines . sprintf("# end %d\n", length $lines), qr/more than 4 million pairs/);
+# The largest number of a thread is one, and no thread is another.
+my @last = map { my $n = $_; my $text = slurp(crowd("last$n", 1, 1)) =~ s/^# end.*//msr =~ s/^t1:/t$n:/mgr; spew("$dir/last$n.heap", $text . sprintf "# end %d\n", length $text) } '18446744073709551615', 2;
+spew($last[1], slurp($last[1]) =~ s/^t2:2:2\[0:0\]\n(?=@)/t1:2:2[0:0]\n/mr);
+is(join(' ', sort map { $_->{values}[3] } @{ converted('--base', @last)->{samples} }), '-3 3', 'the thread with the largest number, and none');
+
 # ---- a stack that could not be read, unknown lines, blanks: as jeprof reads them
 my $ends = sub { my ($text) = @_; $text =~ s/# end .*//s; return $text . sprintf "# end %d\n", length $text };
 my $head_of = "heap_v2/4096\n# jemalloc.pid=77\n  t*: 9: 9 [0: 0]\n  t0: 1: 1 [0: 0]\n  t1: 1: 1 [0: 0] worker one\n";
@@ -196,6 +222,8 @@ for my $name (sort keys %near) {
 	is(join(' ', grep { /^unknown_lines/ } @{ $got->{comments} }), $name eq 'lines' ? 'unknown_lines=18' : '', "$name: a comment counts what is unknown");
 }
 is(join(' ', totals(converted(spew("$dir/near.heap", $ends->($plain . $maps_of) =~ s/\n\z//r)))), $want_near, 'a missing last newline');
+my $remarks = join '', map { "# jemalloc.k$_=1\n" } 1 .. 70;
+is(scalar(grep { /^unknown_lines=18/ } @{ converted(spew("$dir/near.heap", $ends->($near{lines} =~ s/(?<=heap_v2\/4096\n)/$remarks/r . $maps_of)))->{comments} }), 1, 'they are counted also behind more metadata than is kept');
 # The unwinder's frames go with the allocator's: one rule for both.
 for my $library ('libgcc_s.so.1', 'libunwind.so.8', 'libunwind-x86_64.so.8', 'libunwindstack.so', 'libwind.so') {
 	my $file = our_dump("$dir/unwinder.heap", stacks => [[[0x7e0000001010, 0x7f0000001010, $base + 0x1210, $base + 0x1111], 1, 100]], modules => [[$base + 0x1000, $base + 0x3000, $base, $id, "$dir/serve"],
@@ -210,7 +238,6 @@ my $set_back = converted('--base', @clock);
 is("$set_back->{duration} $set_back->{time}", '3500000000 1767319199500000000', 'a delta over a clock that was set back');
 
 # ---- texts that are none
-sub refused { my ($what, $text, $like) = @_; my ($code, $out, $err) = run($convert, spew("$dir/bad.heap", $text)); is("$code|$out", '1|', "$what: refused"); like($err, $like, 'with a sentence') }
 my $text = slurp($dump[3]);
 refused('nothing', '', qr/no heap profile/);
 refused('another text', "<html>\n", qr/no heap profile/);

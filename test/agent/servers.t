@@ -47,4 +47,13 @@ until_true is_target "$pid"
 until_true names
 ok $? "the name again"
 ok "$([ -d "$W/own/$id" ]; echo $?)" "kept where the user says"
+end_agent
+# Who started it ignored SIGCHLD: the kernel then forgets children that end, and nobody could wait for jeprof-symbolize.
+printf '#!/bin/sh\nexec env --ignore-signal=CHLD "%s" "$@"\n' "$AGENT" >ignoring # a trap of dash does not ignore it
+chmod +x ignoring
+AGENT=$W/ignoring
+agent --debuginfod --rate 4K --cache "$W/cache3"
+until_true is_target "$pid"
+until_true names
+ok $? "names where SIGCHLD was ignored" "$(cat agent.err)"
 done_testing

@@ -111,11 +111,22 @@ get "/p/$pid/stop" -X POST
 gives 409 'nothing changed' "stop again"
 get "/p/$pid/start" -X POST -H 'Origin: http://elsewhere.example'
 gives 403 'from elsewhere' "a form of another page"
-get "/p/$pid/debug/pprof/heap" -H 'Sec-Fetch-Site: cross-site'
-gives 403 'from elsewhere' "a picture in another page, which would start profiling"
+for site in cross-site same-site; do
+	get "/p/$pid/debug/pprof/heap" -H "Sec-Fetch-Site: $site"
+	gives 403 'from elsewhere' "a picture in another page ($site), which would start profiling"
+done
+for site in same-origin none; do
+	get "/p/$pid/debug/pprof/heap?seconds=0" -H "Sec-Fetch-Site: $site"
+	gives 400 'seconds is' "what asks itself is not refused ($site)"
+done
 is "$(state "$pid")" idle "it has begun nothing"
 get "/p/$pid/debug/pprof/heap?seconds=0" -H 'Sec-Fetch-Site: cross-site' -H 'Sec-Fetch-User: ?1'
 gives 400 'seconds is' "but a click there is not refused"
+for page in "/p/$pid" /dead/20260101T000000Z.1; do
+	get "$page" -D header
+	gives 301 'slash' "$page: links of the page would lead elsewhere"
+	is "$(tr -d '\r' <header | sed -n 's/^Location: //p')" "${page##*/}/" "$page: where the page is"
+done
 get "/p/$pid/" -H 'Sec-Fetch-Site: cross-site'
 gives 200 'id="live-state"' "a link to a page, from elsewhere"
 get /targets -H 'Host: elsewhere.example'
@@ -304,7 +315,7 @@ mv upgraded.new upgraded
 agent
 until_true sh -c 'curl -s "$1/targets" | grep -q "\"exe\":\"[^\"]*/upgraded\""' sh "$URL"
 ok $? "a replaced program is told by its path" "$(curl -s "$URL/targets")"
-curl -s "$URL/targets" | grep -q '/named (deleted)"'
+until_true sh -c 'curl -s "$1/targets" | grep -q "/named (deleted)\""' sh "$URL"
 ok $? "a name that ends like the kernel's mark stays" "$(curl -s "$URL/targets")"
 end_agent
 
@@ -392,6 +403,18 @@ if [ -c /dev/full ]; then
 fi
 
 # token
+mkfifo parts
+{
+	printf 'correct horse'
+	sleep 0.5
+	printf '%s\n' ' battery'
+} >parts &
+agent --token-file parts
+get /targets -H 'Authorization: Bearer correct horse'
+gives 401 token "the first part of a token that a pipe gave in two"
+get /targets -H 'Authorization: Bearer correct horse battery'
+gives 200 '[' "all of it"
+end_agent
 printf 'correct horse\n' >token
 agent --token-file token
 get /targets

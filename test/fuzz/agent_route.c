@@ -21,7 +21,8 @@ check(int is_good) {
 static void
 check_route(const route_t *r) {
 	if (r->fault != 0) {
-		check(r->fault >= 400 && r->fault < 500 && r->why != NULL);
+		check((r->fault == 301 || (r->fault >= 400 && r->fault < 500)) && r->why != NULL);
+		check(r->fault != 301 || (r->order.pid > 0) != (r->order.key[0] != '\0'));
 		return;
 	}
 	check(r->place != place_none && r->order.seconds <= 86400

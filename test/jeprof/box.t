@@ -126,6 +126,12 @@ like(slurp('s.heap'), qr/^heap_v2\/1\n(?=.*^# jemalloc\.end=killed$)(?=.*^# jema
 is(json('top', 's.heap')->{total}{bytes}, $held, 'with the same sum');
 like((jeprof('salvage', 's.heap'))[2], qr/^jeprof: s\.heap: this is no core file and no black box$/m, 'salvage of a profile');
 is((jeprof('salvage'))[0], 2, 'salvage of nothing');
+is((run('sh', '-c', 'cat "$1" | "$2" "$3" salvage -o - - | cmp - s.heap', 'sh', $box, $^X, $jeprof))[0], 0, 'salvage of a pipe');
+is((run('sh', '-c', '"$2" "$3" salvage -o - - <"$1" | cmp - s.heap', 'sh', $box, $^X, $jeprof))[0], 0, 'salvage of standard input');
+SKIP: {
+	skip 'sanitizers need more address space', 1 if (run($ctl, '--version'))[0] || `ldd $ctl` =~ /libasan/;
+	like((run('sh', '-c', 'head -c 500000000 /dev/zero | { ulimit -v 300000; "$1" "$2" salvage -; }', 'sh', $^X, $jeprof))[2], qr/^jeprof: -: this is no core file and no black box$/m, 'what comes from a pipe is not held in memory');
+}
 for my $type ("\4\0", "\0\4") {
 	spew('a core', "\x7fELF\2\1\1" . "\0" x 9 . $type . "\0" x 100);
 	($code, $out, $err) = jeprof('top', 'a core');
@@ -153,6 +159,13 @@ run('cp', $jeprof, 'alone/jeprof');
 	is("$code|$out", '1|', 'without jeprofctl: refused');
 	like($err, qr/^jeprof: \Q$box\E: .* read by jeprofctl, which is not there; where it is: \S+ salvage -o FILE\.heap \Q$box\E\n\z/, 'and what helps');
 	is((run($^X, 'alone/jeprof', 'top', '--json', 's.heap'))[0], 0, 'what salvage has made is read there');
+}
+for my $mute (['exit 7', 'jeprofctl failed with code 7'], ['kill -9 $$', 'signal 9 ended jeprofctl'], ['echo one >&2; echo two >&2; exit 1', "one; two"]) {
+	my ($does, $says) = @$mute;
+	chmod 0755, spew("$dir/mute", "#!/bin/sh\n$does\n");
+	local $ENV{JEPROF_TOOLS} = "jeprofctl:$dir/mute";
+	my ($code, $out, $err) = jeprof('salvage', $box);
+	is("$code|$out|$err", "1||jeprof: $box: $says\n", "a jeprofctl that does: $does");
 }
 
 SKIP: {

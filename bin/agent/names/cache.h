@@ -1,7 +1,8 @@
 /*
- * The cache of tables of names: files KEY.names in a directory, shared by all processes of its
- * owner, or memory files of this process, which also hold what a full directory cannot. The least
- * recently used tables are removed when there is no room. Called by names.c; main.c checks the
+ * The cache of tables of names: files KEY.names (KEY: names.h) in a directory, shared by all
+ * processes of its owner, or memory files of this process, which also hold what a full directory
+ * cannot. Whenever a table is added, the least recently used ones above the limit are removed.
+ * Called by names.c; main.c checks the
  * directory by cache_begin() and cache_doubt(); dead_store.c checks its own directory by
  * cache_doubt(). Any thread may call.
  */
@@ -13,7 +14,7 @@
 
 typedef struct cache_s {
 	int dir;            /* -1: in memory */
-	uint64_t bytes_max; /* of all tables when this cache adds one */
+	uint64_t bytes_max; /* limit of all tables together, kept to whenever this cache adds one */
 } cache_t;
 
 /*
@@ -27,14 +28,14 @@ void cache_end(cache_t *c);
 /*
  * Why the files in a directory may not be trusted, as text (buf or a constant); NULL: they may.
  * Another user than we and root owns it, or others may write into it: they could rename our files,
- * so that one has the key of another.
+ * so that one has the key of another. If that cannot be found out, the text of the errno.
  */
 const char *cache_doubt(int dir, char buf[80]);
 
 /*
  * The descriptor of the table with this key, which the caller closes, and in *made the time when it
- * was made; -1 if there is none that can be opened, or another user owns or may write it. It counts
- * as a use.
+ * was made, in seconds since 1970; -1 if there is none that can be opened, or another user owns or
+ * may write it. It counts as a use.
  */
 int cache_open(const cache_t *c, const char *key, time_t *made);
 
@@ -46,6 +47,6 @@ int cache_draft(void);
 
 /*
  * Adds a draft to the cache under its key, in place of an older table. Where the directory has no
- * room for it, it stays in memory. 0 or ENOMEM; takes the descriptor in either case.
+ * room for it, or an error, it stays in memory. 0 or ENOMEM; takes the descriptor in either case.
  */
 int cache_keep(const cache_t *c, int draft, const char *key);

@@ -4,7 +4,8 @@
  * reads a file. Invariant: the child has ended when maker_run() returns. It inherits the addresses
  * as stdin, the table's file as stdout, and the files that its command line names, these by two
  * descriptors each (see descriptors_move()). It inherits no other file, as our descriptors are
- * close-on-exec, and of the environment only PATH, HOME and four variables of libdebuginfod. No
+ * close-on-exec, and of the environment only PATH, HOME and four variables that libdebuginfod
+ * reads, XDG_CACHE_HOME among them. No
  * locks, no state: several threads may run one each. Called by names.c.
  */
 #include "maker.h"
@@ -27,8 +28,10 @@
 #include <unistd.h>
 
 enum {
-	WORDS_MAX = 20,   /* words of the command line and the NULL behind them, at most */
-	OPTIONS = 6,      /* descriptors that options name, at most */
+	/* descriptors that options name, at most: --root, --old and an --object for each candidate */
+	OPTIONS = 2 + NAMES_CANDIDATES,
+	/* the program, --table, key, path, these options, --servers, --symbols; and a NULL */
+	WORDS_MAX = 4 + 2 * OPTIONS + 2 + 1,
 	FIRST_FD = 3,     /* the child's descriptors have consecutive numbers from this one on */
 };
 
@@ -44,7 +47,7 @@ typedef struct command_s {
 /* Adds an option whose value is the child's number of this descriptor; nothing if fd is -1. */
 static void
 descriptor_add(command_t *c, const char *option, int fd) {
-	if (fd < 0 || c->nfds == OPTIONS) {
+	if (fd < 0) {
 		return;
 	}
 	snprintf(c->numbers[c->nfds], sizeof(c->numbers[0]), "%u", FIRST_FD + c->nfds);
@@ -162,6 +165,15 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 	return err;
 }
 
+static pid_t
+reap(pid_t pid, int *status, int flags) {
+	pid_t done;
+	do {
+		done = waitpid(pid, status, flags);
+	} while (done < 0 && errno == EINTR);
+	return done;
+}
+
 /*
  * Waits for the child's end, wait_ms at most, with poll() on a pidfd. Where no pidfd can be opened,
  * as on kernels before 5.3, it reads the state every 5 ms instead. True: the child has ended, and
@@ -180,10 +192,10 @@ try_wait(pid_t pid, int wait_ms, int *status) {
 			left = left > 0 ? left : 0;
 		}
 		close(fd);
-		return got > 0 && waitpid(pid, status, 0) == pid;
+		return got > 0 && reap(pid, status, 0) == pid;
 	}
 	for (int waited = 0; waited < wait_ms && done == 0; waited += 5) {
-		done = waitpid(pid, status, WNOHANG);
+		done = reap(pid, status, WNOHANG);
 		if (done == 0) {
 			nanosleep(&(struct timespec){0, 5000000}, NULL);
 		}
@@ -204,15 +216,16 @@ maker_run(const maker_t *m, const uint64_t *addresses, size_t count, int out) {
 	}
 	program_find(m, path);
 	command_make(&command, m, path);
-	int err = pwrite(in, addresses, bytes, 0) == (ssize_t)bytes
-	    ? child_start(&command, in, out, &pid) : ENOSPC;
+	ssize_t written = pwrite(in, addresses, bytes, 0);
+	int err = written < 0 ? errno : written != (ssize_t)bytes ? ENOSPC
+	    : child_start(&command, in, out, &pid);
 	close(in);
 	if (err != 0) {
 		return err;
 	}
 	if (!try_wait(pid, m->wait_ms, &status)) {
 		(void)kill(pid, SIGKILL);
-		(void)waitpid(pid, &status, 0);
+		(void)reap(pid, &status, 0);
 		return ETIMEDOUT;
 	}
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0

@@ -115,15 +115,13 @@ names_begin(names_t *n, const struct pprof_request *request) {
 	if (request->pid <= 0 && request->root == NULL) {
 		return ESRCH;
 	}
-	int err = cache_begin(&n->cache, request->cache_dir, request->cache_bytes);
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)request->pid);
-	n->root = err != 0 ? -1 : open(request->pid > 0 ? path : request->root,
-	    O_PATH | O_DIRECTORY | O_CLOEXEC);
+	n->root = open(request->pid > 0 ? path : request->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (n->root < 0) {
-		err = err != 0 ? err : errno;
-		names_end(n);
-		return err;
+		return errno;
 	}
+	/* If the directory is gone since main.c checked it, the tables are in memory, as without it. */
+	(void)cache_begin(&n->cache, request->cache_dir, request->cache_bytes);
 	root_id_set(n);
 	snprintf(n->process, sizeof(n->process), "x%d.%llx", (int)request->pid, start_of(request->pid));
 	return 0;

@@ -23,8 +23,8 @@ typedef struct names_s {
 	int root;
 	char root_id[64];    /* part of the key: identifies a root other than ours; "" if it is ours */
 	/*
-	 * for the keys of objects without build-id, "x123.4d2": "x", the pid (decimal), ".", the start
-	 * time (clock ticks from boot, hexadecimal)
+	 * with what the keys of objects without build-id begin, "x123.4d2": "x", the pid (decimal),
+	 * ".", the start time (clock ticks from boot, hexadecimal)
 	 */
 	char process[48];
 	/* of the monotonic clock: no maker is begun after it; one without DWARF may end 3 s later */
@@ -42,17 +42,18 @@ typedef struct names_object_s {
 } names_object_t;
 
 /*
- * Opens the root and the cache. 0; or an errno if one cannot be opened, or the request names no
- * process and no root (ESRCH); then names_end() is not needed.
+ * Opens the root and the cache. 0; or an errno if the root cannot be opened, or the request names
+ * no process and no root (ESRCH); then names_end() is not needed.
  */
 int names_begin(names_t *n, const struct pprof_request *request);
 void names_end(names_t *n);
 
 /*
  * Opens the table of an object, with rows for as many of these addresses as possible. They are
- * addresses as the ELF file numbers them, without the load bias, ascending. While a maker makes the
- * table, the call waits, until about the deadline. True: the caller closes the table by
- * names_table_close(). False: there is none; table->base is NULL, and nothing is to be closed.
+ * addresses as the ELF file numbers them, without the load bias, ascending and distinct. While a
+ * maker makes the table, the call waits, until about the deadline. True: the caller closes the
+ * table by names_table_close(). False: there is none; table->base is NULL, and nothing is to be
+ * closed.
  */
 bool names_try_table(names_t *n, const names_object_t *object, const uint64_t *addresses,
     size_t count, names_table_t *table);
