@@ -6,7 +6,7 @@
  * (metadata_thp) are whole huge pages, and near a limit of memory a block is just large enough. A
  * base's mutex protects its cursor, blocks and counters; functions whose names end in _locked are
  * called with it held, or for a base that no other thread knows. Called by arena, edata_cache,
- * freepool, hpa, background_thread and tcache_set, inspect (counters) and jemalloc_init (boot).
+ * freepool, hpa, background_thread, inspect (counters) and jemalloc_init (boot).
  */
 #include "meta/base.h"
 

@@ -5,7 +5,7 @@
  * a cursor that only moves forward. Each arena has a base. b0 is that of arena 0 and of the
  * process, and exists before everything else. Each base has a lock of its own. While it is held,
  * only the system and base_populate_hook (set by ahead.c) are called. Callers are arena,
- * edata_cache, freepool, hpa/, background_thread, tcache_set, inspect.c (counters) and
+ * edata_cache, freepool, hpa/, background_thread, inspect.c (counters) and
  * jemalloc_init.c (boot).
  */
 #pragma once
