@@ -288,6 +288,7 @@ is "$(cat late.code)" 503 "which gets an answer" "$(cat late)"
 
 # a terminal that is closed ends it like SIGTERM, unless nohup was asked for
 hang_up() {
+	: >hup.err # what the last one said is not this one's
 	"$@" "$AGENT" --unix closed 2>hup.err &
 	agent_pid=$!
 	children="$children $agent_pid"
