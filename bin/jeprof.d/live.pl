@@ -286,7 +286,7 @@ sub in_order {
 	my ($self, @rows) = @_;
 	my $key = { live => 'self', growth => 'growth', now => 'now',
 		objects => 'objects' }->{ $self->{sort} };
-	my $pattern = length $self->{filter} ? eval { qr/$self->{filter}/i } : undef;
+	my $pattern = length $self->{filter} ? Reduce::compiled("(?i)$self->{filter}") : undef;
 	@rows = grep { $_->{name} =~ $pattern } @rows if $pattern;
 	return sort { $a->{name} cmp $b->{name} } @rows unless defined $key;
 	return sort { $b->{$key} <=> $a->{$key} || $b->{self} <=> $a->{self}
@@ -555,7 +555,7 @@ sub type {
 	my ($self, $key) = @_;
 	if ($key eq "\r" || $key eq "\n") {
 		my $text = delete $self->{typing};
-		return $self->{filter} = $text if defined eval { qr/$text/ };
+		return $self->{filter} = $text if defined Reduce::compiled($text);
 		$self->tell("not a regular expression: $text", 10);
 	} elsif ($key eq "\e") {
 		delete $self->{typing};

@@ -262,7 +262,7 @@ sub ranges {
 	for my $module (@{ $dump->{modules} }) {
 		my $map = find_range(\@maps, $module->{start});
 		@$module{qw(path gone)} = @$map{qw(path gone)} if $map; # the loader's name may be relative or a link
-		$module->{path} = program_path($dump, $module) unless length $module->{path};
+		$module->{path} = program_path($dump, $module) unless $module->{path} =~ m{^[/\[]};
 		my $object = Object::get($module->{id}, $module->{path});
 		$object->{gone} ||= $module->{gone};
 		$ids{ $module->{path} } //= $module->{id};
@@ -298,22 +298,24 @@ sub span {
 	return @{ $dump->{spans}{$object} // [0, 0] };
 }
 
-# The path for a module that has none; '' if it cannot be told. The first module is the program: the
-# loader does not know its path, and a dump written without /proc has no map that names it. It gets
-# the path by which it was started (exe), else that of the given file ($Object::program), if the
-# build-ids are equal or the module has none; else [program], with a doubt. Another module gets the
-# path of the given file only if the build-ids are equal. A module that gets a path is marked as the
-# program.
+# The path for a module that has none, or a relative one; that one, if no other can be told. The first
+# module is the program: the loader does not know its path, and a dump written without /proc has no
+# map that names it. It gets the path by which it was started (exe) if that is absolute, else that of
+# the given file ($Object::program), if the build-ids are equal or the module has none; else, without
+# even a relative path, [program], with a doubt. Another module gets the path of the given file only
+# if the build-ids are equal. A module that gets a path is marked as the program.
 sub program_path {
 	my ($dump, $module) = @_;
 	my ($exe, $given) = ($dump->{meta}{exe} // '', $Object::program);
 	my $is_first = $module == $dump->{modules}[0];
 	my $elf = defined $given ? Elf::open_file($given) : undef;
 	my $is_given = $elf && length $module->{id} && $elf->build_id eq $module->{id};
-	return '' if !$is_first && !$is_given;
+	return $module->{path} if !$is_first && !$is_given;
 	$dump->{has_nameless} = $module->{is_program} = 1;
-	return $exe if $is_first && length $exe;
+	return $exe if $is_first && $exe =~ m{^/};
 	return Cwd::abs_path($given) if $is_given || $elf && !length $module->{id};
+	my $relative = length $module->{path} ? $module->{path} : $exe;
+	return $relative if length $relative;
 	my $id = length $module->{id} ? " (build-id $module->{id})" : '';
 	my $why = $elf ? "$given is another build (build-id " . ($elf->build_id || 'none') . ')'
 	    : 'its names need --exe=FILE';

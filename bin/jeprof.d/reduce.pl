@@ -245,9 +245,14 @@ sub entries {
 sub pattern {
 	my ($text) = @_;
 	return undef unless defined $text && length $text;
-	my $compiled = eval { qr/$text/ };
-	Talk::fail(2, "bad regular expression '$text'") unless defined $compiled;
-	return $compiled;
+	return compiled($text) // Talk::fail(2, "bad regular expression '$text'");
+}
+
+# The regular expression, undef for a bad one. What Perl thinks of it (braces, escapes) is not told.
+sub compiled {
+	my ($text) = @_;
+	no warnings 'regexp';
+	return eval { qr/$text/ };
 }
 
 # The entries of a place, innermost first, without those that --retain and --exclude take away: a

@@ -49,4 +49,13 @@ for name in "a b" "a	b" "a:b"; do
 	cd .. || exit 1
 	rm -rf build
 done
+
+# The static library of a build with link-time optimization: two objects suffice.
+mkdir lto && cd lto || exit 1
+if $CC -flto -x c -c /dev/null -o none.o 2>/dev/null; then
+	configure "$SRC/configure" CC="$CC" CXX="$CXX" CFLAGS="-O1 -flto" CXXFLAGS="-O1 -flto"
+	is "$status" 0 "-flto: configure"
+	runs "-flto: a static library" make -s V=0 MAKEFLAGS= lib/libjemalloc.a C_OBJS="src/meta/sz.o src/cxx.o" CXX_OBJS=src/jemalloc_cpp.o
+	is "$(nm lib/libjemalloc.a 2>/dev/null | awk '$2 == "T" && $3 !~ /^(_Z|je_)/' | wc -l)" 0 "-flto: its private names are local"
+fi
 done_testing

@@ -125,6 +125,10 @@ text_is(['--collapsed', '--notext'], <<'W', '--collapsed: root first, bytes');
 W
 ($code, $out, $err) = jeprof('--text', '--focus=(', $dump);
 is($code, 2, 'a bad regular expression is a usage error');
+for my $text ('vector{2', 'x{', '\\q', '[[:alpha:]', 'a**?') {
+	($code, $out, $err) = jeprof('--text', "--focus=$text", $dump);
+	unlike($err, qr/ at \S+ line \d|HERE/, "a regular expression that Perl has remarks on: $text");
+}
 
 # The letters of a graph are at most as large as of one that is no difference.
 for my $more (0, 1) {

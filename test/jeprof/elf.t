@@ -141,6 +141,25 @@ for my $option (qw(sysroot debug-dir)) {
 is($code, 3, 'an object that is not there: exit 3');
 like($err, qr{/no/such/dir/moved: not found}, 'and its path');
 
+# The program has a relative path, and no map tells another: it was started as ./moved, idle, and a chroot hid it and /proc before the
+# session. It is the program all the same, not the first library with a path.
+{
+	elf_file("$dir/libother.so", id => 'cd' x 16);
+	our_dump("$dir/relative.heap", meta => { pid => 77, exe => 'moved' }, stacks => [[[0x401100, 0x401101], 1, 1000]],
+		modules => [[0x401000, 0x403000, 0x400000, $id, 'moved'], [0x7f0000001000, 0x7f0000003000, 0x7f0000000000, 'cd' x 16, "$dir/libother.so"]]);
+	chdir "$dir/root";
+	($code, my $out, $err) = jeprof('top', "$dir/relative.heap");
+	like("$code $out", qr{^0 moved pid 77:.* first}s, 'a relative path: found here') or diag $err;
+	chdir $dir;
+	for my $option ('--exe=root/moved', "--add_lib=$dir/root/moved", "--sysroot=$dir/root") {
+		($code, $out, $err) = jeprof('top', $option, "$dir/relative.heap");
+		like("$code $out", qr{^0 moved pid 77:.* first}s, "a relative path: $option") or diag $err;
+	}
+	($code, $out, $err) = jeprof('top', "$dir/relative.heap");
+	like("$code $out$err", qr{^3 moved pid 77:.*jeprof: moved: not found }s, 'a relative path: not here');
+	chdir '/';
+}
+
 # The root directory of the process is above its profile, and has its objects and debug files.
 {
 	local $dir = "$dir/jail/tmp"; # where names_of() writes the profile
