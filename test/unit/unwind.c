@@ -905,6 +905,99 @@ test_other_stack(void) {
 	is_uint(m.own_lo, 16 * os_page_size, "the own stack stays as it was");
 }
 
+/* ---- to another stack ---- */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+/* A CIE, and the FDE of all code below 2^63: the CFA is the frame pointer, the pc is below it. */
+static unsigned char moving_record[64];
+
+static const unsigned char *
+find_moving(uintptr_t pc UNUSED) {
+#if defined(__aarch64__)
+	enum { FP = 29, RA = 30 };
+#else
+	enum { FP = 6, RA = 16 };
+#endif
+	static const unsigned char cie[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, RA, 1, 0,
+		0x0c, FP, 0, 0x80 + RA, 1, 0, 0};
+	static const unsigned char fde[] = {28, 0, 0, 0, sizeof(cie) + 4, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f};
+	memcpy(moving_record, cie, sizeof(cie));
+	memcpy(moving_record + sizeof(cie), fde, sizeof(fde));
+	return moving_record + sizeof(cie);
+}
+
+static
+__attribute__((noinline)) uintptr_t
+behind_a_call(void) {
+	return (uintptr_t)__builtin_return_address(0);
+}
+
+/*
+ * Three stacks of two pages, with pages around that cannot be read. A walk on the middle one comes
+ * to a row that leads elsewhere: the whole of its state then. Places are in pages and bytes.
+ */
+static void
+test_moves(void) {
+	enum { LOW = 1, MID = 4, HIGH = 7, END = 10 };
+	static const struct {
+		int page, byte, guard_page, guard_byte;
+		unsigned n_before;
+		bool moves;
+	} of[] = {
+		{LOW, 8, 0, 0, 0, true}, {LOW, 0, 0, 0, 0, false}, {LOW, 64, 0, 0, 0, true},
+		{LOW, 68, 0, 0, 0, false}, {LOW + 1, 0, 0, 0, 0, true}, {LOW + 2, 0, 0, 0, 0, true},
+		{LOW + 2, 8, 0, 0, 0, false}, {HIGH, 0, MID, 0, 0, false}, {HIGH, 8, MID, 0, 0, true},
+		{HIGH + 1, 16, MID, 0, 15, true}, {HIGH + 1, 16, MID, 0, 16, false},
+		{HIGH + 2, 0, MID, 0, 0, true}, {HIGH + 2, 8, MID, 0, 0, false},
+		/* Where the guarded unwinder will be: 64 KiB below the guard. */
+		{LOW, 64, LOW, 0, 0, true}, {LOW, 64, LOW, 8, 0, false}, {LOW + 1, 8, LOW + 1, 0, 0, true},
+		{LOW + 1, 0, LOW + 1, 0, 0, false}, {LOW, 64, LOW, 64 + (64 << 10), 0, true},
+		{LOW, 64, LOW, 56 + (64 << 10), 0, false},
+	};
+	size_t page = os_page_size;
+	unsigned char *map = mmap(NULL, END * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	    -1, 0);
+	uintptr_t base = (uintptr_t)map, ra = behind_a_call();
+	struct unwind_memo_s memo = {.lo = 0};
+	for (size_t i = 0; i < END * page / sizeof(ra); i++) {
+		memcpy(map + i * sizeof(ra), &ra, sizeof(ra));
+	}
+	for (unsigned i = 0; i < END; i += 3) {
+		mprotect(map + i * page, page, PROT_NONE);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
+		uintptr_t cfa = base + (uintptr_t)of[i].page * page + (uintptr_t)of[i].byte;
+		uintptr_t sp = base + MID * page + 64, hi = base + (MID + 1) * page;
+		struct walk_s w = {.pc = base + 1, .sp = sp, .hi = hi, .fp = cfa, .memo = &memo,
+			.n_moves = of[i].n_before, .guard_sp = base + (uintptr_t)of[i].guard_page * page
+			+ (uintptr_t)of[i].guard_byte};
+		struct walk_s plain = w;
+		plain.guard_sp = 0;
+		bool is_done = unwind_step_guard(&w, find_moving) == 0;
+		ok(is_done == of[i].moves && w.is_moved == is_done
+		    && w.n_moves == of[i].n_before + is_done && !w.is_own
+		    && w.hi == (is_done ? align_up(cfa, page) : hi) && (!is_done || w.sp == cfa)
+		    && (!is_done || (w.pc == ra && w.fp == cfa)),
+		    "a CFA at page %d + %d, guard %d + %d: %s", of[i].page, of[i].byte,
+		    of[i].guard_page, of[i].guard_byte,
+		    of[i].moves ? "the walk goes there" : "none");
+		ok(unwind_step_guard(&plain, find_moving) != 0 && !plain.is_moved, "none without a guard");
+	}
+	for (uintptr_t cfa = 0; cfa <= page; cfa += page / 2) {
+		struct walk_s w = {.pc = base + 1, .sp = base + MID * page, .hi = base + (MID + 1) * page,
+			.fp = cfa, .memo = &memo, .guard_sp = base + MID * page};
+		ok(unwind_step_guard(&w, find_moving) != 0 && !w.is_moved, "a CFA of %#zx", (size_t)cfa);
+	}
+	munmap(map, END * page);
+}
+#else
+static void
+test_moves(void) {
+	skip(1, "no walk for this machine");
+}
+#endif
+
 /* ---- the front ---- */
 
 static void *hint_frames[8];
@@ -1345,6 +1438,7 @@ main(void) {
 	test_own_end();
 	test_own_start();
 	test_other_stack();
+	test_moves();
 	test_hint();
 	test_generation();
 	test_hammer();
