@@ -13,12 +13,13 @@
 #include "unwind/unwind_backend.h"
 
 #define PAGE_BYTES ((size_t)64 << 10) /* of any system */
-#define OBJECT_PAGES 4
+#define CODE_PAGE 3
+#define OBJECT_PAGES 5
 #define OBJECT_BYTES (OBJECT_PAGES * PAGE_BYTES)
 #define CODE_BYTES 5000
 #define N_FUNCTIONS 400
 
-/* Two segments without code (pages 0 and 1) and one with code, of CODE_BYTES in page 2. */
+/* Two segments without code, of a page and of two, and one with CODE_BYTES of code in page 3. */
 static ElfW(Phdr) headers[4];
 static struct sys_module_s m;
 static unsigned char *object, *at; /* the first address, and where the next bytes are put */
@@ -53,6 +54,11 @@ put_fde(const unsigned char *cie, const unsigned char *start, size_t size) {
 	return begin;
 }
 
+static size_t
+first_page(unsigned segment) {
+	return segment == 2 ? CODE_PAGE : segment;
+}
+
 /* A new object, of bytes 0xff, with no other one beside it. */
 static unsigned char *
 object_new(void) {
@@ -67,7 +73,8 @@ object_new(void) {
 	uintptr_t vaddr = 0x7000000;
 	for (unsigned i = 0; i < 3; i++) {
 		headers[i] = (ElfW(Phdr)){.p_type = PT_LOAD, .p_flags = i < 2 ? PF_R : PF_R | PF_X,
-			.p_vaddr = vaddr + i * PAGE_BYTES, .p_filesz = i < 2 ? PAGE_BYTES : CODE_BYTES};
+			.p_vaddr = vaddr + first_page(i) * PAGE_BYTES,
+			.p_filesz = i < 2 ? (i + 1) * PAGE_BYTES : CODE_BYTES};
 		headers[i].p_memsz = headers[i].p_filesz;
 	}
 	headers[3] = (ElfW(Phdr)){.p_type = PT_NOTE, .p_flags = PF_R | PF_X, .p_vaddr = vaddr,
@@ -76,7 +83,7 @@ object_new(void) {
 	m = (struct sys_module_s){.start = (uintptr_t)object, .end = (uintptr_t)object + OBJECT_BYTES,
 		.bias = (uintptr_t)object - vaddr, .path = path, .headers = headers, .n_headers = 4};
 	at = object;
-	return object + 2 * PAGE_BYTES;
+	return object + CODE_PAGE * PAGE_BYTES;
 }
 
 static const unsigned char *
@@ -199,7 +206,7 @@ test_places(void) {
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned is_read = 0; is_read < 2; is_read++) {
 			const unsigned char *code = object_new();
-			at = object + i * PAGE_BYTES + 16;
+			at = object + first_page(i) * PAGE_BYTES + 16;
 			const unsigned char *fde = put_fde(put_cie(), code + CODE_BYTES - 8, 8);
 			headers[i].p_flags &= ~(is_read ? 0 : (unsigned)PF_R);
 			ok(frame_scan_look(&m), "a new object is looked at");
@@ -209,22 +216,50 @@ test_places(void) {
 		}
 	}
 	const unsigned char *code = object_new();
-	at = object + 2 * PAGE_BYTES + 16;
+	at = object + CODE_PAGE * PAGE_BYTES + 16;
 	put_fde(put_cie(), code + 100, 8);
 	at = object + PAGE_BYTES;
 	const unsigned char *fde = put_fde(put_cie(), code + 100, 8);
 	frame_scan_look(&m);
 	ok(find(code + 100) == fde, "data before code");
-	/* Pages that cannot be read are passed over, before it and behind it. */
-	for (unsigned i = 0; i < 2; i++) {
+	/* A page that cannot be read is passed over: before it, behind it, behind other bytes. */
+	for (unsigned i = 0; i < 3; i++) {
+		static const unsigned of_frames[] = {1, 0, 2}, unreadable[] = {0, 1, 1};
 		code = object_new();
-		headers[0].p_filesz = 2 * PAGE_BYTES;
+		headers[0].p_filesz = 3 * PAGE_BYTES;
 		headers[1].p_type = PT_NULL;
-		at = object + (i == 0 ? PAGE_BYTES : 0);
+		at = object + of_frames[i] * PAGE_BYTES;
 		fde = put_fde(put_cie(), code, 8);
-		mprotect(object + (i == 0 ? 0 : PAGE_BYTES), PAGE_BYTES, PROT_NONE);
+		mprotect(object + unreadable[i] * PAGE_BYTES, PAGE_BYTES, PROT_NONE);
 		frame_scan_look(&m);
-		ok(find(code) == fde, "a page that cannot be read %s it", i == 0 ? "before" : "behind");
+		ok(find(code) == fde, "page %u of three cannot be read", unreadable[i]);
+	}
+}
+
+/* The versions of a CIE without an augmentation, of the least length and longer. */
+static void
+test_cies(void) {
+	for (unsigned version = 0; version < 6; version++) {
+		for (unsigned more = 0; more < 9; more += 4) {
+			const unsigned char *code = object_new(), *cie = at;
+			const unsigned char rest[] = {(unsigned char)version, 0, 1, 0x78, 16, 0, 0, 0};
+			const unsigned char rest4[] = {4, 0, 8, 0, 1, 0x78, 16, 0};
+			uint64_t start = (uint64_t)(uintptr_t)code, size = 8;
+			put_u32(12 + more);
+			put_u32(0);
+			memcpy(at, version == 4 ? rest4 : rest, 8);
+			memset(at + 8, 0, more);
+			at += 8 + more;
+			const unsigned char *fde = at;
+			put_u32(20);
+			put_u32((uint32_t)(at - cie));
+			memcpy(at, &start, 8);
+			memcpy(at + 8, &size, 8);
+			at += 16;
+			frame_scan_look(&m);
+			bool is_good = version == 1 || version == 3 || version == 4;
+			ok(find(code) == (is_good ? fde : NULL), "version %u, of %u bytes", version, 12 + more);
+		}
 	}
 }
 
@@ -315,6 +350,7 @@ main(void) {
 	test_model(true);
 	test_ranges();
 	test_places();
+	test_cies();
 	test_changes();
 	test_wanted();
 	return done_testing();
