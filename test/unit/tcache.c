@@ -356,6 +356,29 @@ check_way(tsd_t *tsd) {
 	ok(cached_of(tsd, size) == 1 || config_hardening, "a limit that was set is kept");
 }
 
+/* Each way to ask for more than is there lets as many cached objects go as it takes bytes. */
+static void
+check_who_makes_way(tsd_t *tsd) {
+	static const char *const ways[] = {"malloc", "calloc", "aligned_alloc", "past the cache",
+		"of an arena", "calloc of less"};
+	void *p[ARRAY_LEN(ways)];
+	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
+		size_t size = (5 + 2 * i) * LARGE_SIZE / 2;
+		swing(6, LARGE_SIZE);
+		size_t before = cached_of(tsd, LARGE_SIZE);
+		p[i] = keep(i == 0 ? malloc(size) : i == 1 ? calloc(1, size)
+		    : i == 2 ? aligned_alloc(2 * PAGE, size)
+		    : i == 3 ? mallocx(size, MALLOCX_TCACHE_NONE)
+		    : i == 4 ? mallocx(size, MALLOCX_ARENA(0)) : calloc(1, TCACHE_FLUSH_ABOVE - 1));
+		size_t n = i == 5 ? 0 : (class_bytes(p[i]) + LARGE_SIZE - 1) / LARGE_SIZE;
+		ok(cached_of(tsd, LARGE_SIZE) + n == before && before > n, "%s: %zu of %zu make way",
+		    ways[i], n, before);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
+		free(p[i]);
+	}
+}
+
 /*
  * A thread that swings between all and nothing gets slots for all, as far as the budget goes, and
  * loses them when it stops.
@@ -411,6 +434,11 @@ child_grants(void) {
 	tsd_leave();
 	is_uint(tsd->tcache->granted, 0, "a new cache has none");
 	check_way(tsd);
+	if (config_hardening) {
+		skip(6, "such objects are not cached");
+	} else {
+		check_who_makes_way(tsd);
+	}
 	nstime_now_hook = NULL;
 	return done_testing();
 }
