@@ -12,6 +12,7 @@
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "ctl/node.h"
+#include "os/gate.h"
 #include "prof/prof.h"
 
 #define CANARY 0xc5
@@ -175,6 +176,7 @@ walk(const path_t *p, const ctl_node_t *node) {
 		nleaves++;
 		check_name(p);
 		check_leaf(p, node);
+		expect(!gate_is_entered(tls_get()), p, "the gate is left");
 		return;
 	}
 	expect(ctl_byname(p->name, value, &len, NULL, 0) == ENOENT, p, "a directory has no value");
@@ -383,7 +385,7 @@ static void
 test_any_call(void) {
 	uint64_t rng = 7;
 	uint64_t zeros[16] = {0};
-	size_t answered = 0;
+	size_t answered = 0, inside = 0;
 
 	for (int i = 0; i < 300000; i++) {
 		size_t mib[10], len = draw_below(&rng, 17), depth = draw_below(&rng, 10);
@@ -399,7 +401,9 @@ test_any_call(void) {
 		answered += ctl_bymib(mib, depth, reads ? value : NULL, draw_below(&rng, 3) != 0 ? &len
 		    : NULL, writes ? zeros : NULL, writes ? draw_below(&rng, 33) : draw_below(&rng, 8) == 0)
 		    == 0;
+		inside += gate_is_entered(tls_get());
 	}
+	is_uint(inside, 0, "each call leaves the gate");
 	ok(answered > 1000, "any MIB, any arguments: alive, %zu answers", answered);
 	bool untouched = true;
 	for (size_t i = 0; i < ARRAY_LEN(zeros); i++)
@@ -407,8 +411,27 @@ test_any_call(void) {
 	ok(untouched, "what was passed in stays as it was");
 }
 
+/* With the profiler on, all leaves are there. */
+static int
+child_profiler(void) {
+	size_t len = 8;
+
+	is_int(ctl_byname("prof.log_stop", NULL, NULL, NULL, 0), config_prof ? EFAULT : ENOENT,
+	    "a leaf that is only there then");
+	is_int(ctl_byname("thread.prof.name", value, &len, NULL, 0), config_prof ? 0 : ENOENT,
+	    "and another one");
+	test_tree();
+	return done_testing();
+}
+
 int
-main(void) {
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"profiler", child_profiler}, {NULL, NULL}};
+	static struct test_result r;
+
+	test_children(argc, argv, children);
+	run_child_conf(&r, "profiler", "prof:true,prof_active:false");
+	child_exits(&r, 0, "all leaves once more with the profiler on");
 	free(malloc(1));
 	test_names();
 	test_tree();

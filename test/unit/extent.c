@@ -491,7 +491,8 @@ test_steps(size_t grain) {
 		n_twice += n > 1;
 		n_limit += next == limit;
 		if (e != NULL) {
-			bad += wrong_if(e->size != size) + wrong_if(((uintptr_t)e->addr & (alignment - 1)) != 0);
+			bad += wrong_if(e->size != size)
+			    + wrong_if(((uintptr_t)e->addr & (alignment - 1)) != 0);
 			ecache_put(&of_steps, &rest, e);
 		}
 		while ((e = ecache_evict(&rest, 0, true)) != NULL) {

@@ -842,28 +842,49 @@ test_jit(void) {
 
 /* ---- the end of the thread's own stack ---- */
 
-/* What the memo takes for the end of a stack that is known up to the page of the thread's TLS. */
+/*
+ * What the memo holds after a walk that is known up to the page of the thread's TLS, and after one
+ * on the stack itself.
+ */
+struct own_s {
+	struct unwind_memo_s below_tls, here;
+	uintptr_t below_sp, here_sp;
+};
+
 static void *
-own_end_below_tls(void *arg) {
-	struct unwind_memo_s m = {.lo = 0};
-	uintptr_t hi = align_down((uintptr_t)tls_get(), os_page_size);
-	struct walk_s w = {.sp = hi - 64, .hi = hi, .memo = &m};
-	unwind_walk_learn(&w, hi - 64);
-	*(uintptr_t *)arg = m.own_hi;
+own_learn(void *arg) {
+	struct own_s *own = arg;
+	uintptr_t hi = align_down((uintptr_t)tls_get(), os_page_size), at = (uintptr_t)&hi;
+	*own = (struct own_s){.below_sp = hi - os_page_size - 64, .here_sp = align_down(at, 8)};
+	struct walk_s w = {.sp = own->below_sp, .hi = hi, .memo = &own->below_tls};
+	unwind_walk_learn(&w, own->below_sp);
+	w = (struct walk_s){.sp = own->here_sp, .hi = align_up(at, os_page_size), .memo = &own->here};
+	unwind_walk_learn(&w, own->here_sp);
 	return tls_get();
+}
+
+/* Whether the memo has an own stack of that end, from the page of sp on; 0: none. */
+static bool
+is_own(const struct unwind_memo_s *m, uintptr_t sp, uintptr_t end) {
+	return m->own_hi == align_down(end, sizeof(end))
+	    && m->own_lo == (end == 0 ? 0 : align_down(sp, os_page_size));
 }
 
 /* The first thread's TLS lies among the libraries, below which the stack of a coroutine may lie. */
 static void
 test_own_end(void) {
-	uintptr_t end;
+	static struct own_s own;
 	pthread_t t;
 	void *tls;
-	own_end_below_tls(&end);
-	is_uint(end, 0, "what lies below the TLS of the first thread is not its stack");
-	pthread_create(&t, NULL, own_end_below_tls, &end);
+	own_learn(&own);
+	ok(is_own(&own.below_tls, own.below_sp, 0),
+	    "what lies below the TLS of the first thread is not its stack");
+	ok(is_own(&own.here, own.here_sp, (uintptr_t)getauxval(AT_RANDOM)),
+	    "which ends at the data of the kernel");
+	pthread_create(&t, NULL, own_learn, &own);
 	pthread_join(t, &tls);
-	is_uint(end, align_down((uintptr_t)tls, sizeof(tls)), "that of another thread ends its stack");
+	ok(is_own(&own.below_tls, own.below_sp, (uintptr_t)tls)
+	    && is_own(&own.here, own.here_sp, (uintptr_t)tls), "that of another thread at its TLS");
 }
 
 /* A walk that began below what is known of the own stack shows that the stack goes on there. */
