@@ -166,6 +166,36 @@ is_likely(double got, double n, double p) {
 	return got > mean - 5 * dev && got < mean + 5 * dev;
 }
 
+/* The first request to an explicit cache after a change of the rate draws for all classes, once. */
+static void
+test_rate_by_hand(void) {
+	tsd_t *tsd = tsd_enter();
+	tcache_t *tc = tcache_new(tsd, tsd->arena, tcache_max_default, false);
+	unsigned bad = 0;
+	for (unsigned lg = 40; lg < 44; lg++) {
+		uint64_t before = tsd->prng;
+		tsd->sample_interval = (uint64_t)1 << lg;
+		tcache_count_to_sample(tsd, tc, 1 + lg % 4);
+		bad += wrong_if(tsd->prng == before) + wrong_if(tc->interval != tsd->sample_interval);
+		before = tsd->prng;
+		for (unsigned i = 0; i < 100; i++) {
+			bad += tcache_count_to_sample(tsd, tc, 1 + i % 8);
+		}
+		bad += wrong_if(tsd->prng != before);
+		for (unsigned s = 1; s < tc->nslots; s++) {
+			bad += wrong_if(tc->cold[s].to_sample + tc->bins[s].countdown == 0);
+		}
+	}
+	tsd->sample_interval = 0;
+	tcache_count_to_sample(tsd, tc, 1);
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		bad += wrong_if(tc->cold[s].to_sample != UINT64_MAX);
+	}
+	tcache_delete(tsd, tc);
+	tsd_leave();
+	is_uint(bad, 0, "a rate that changes is drawn by once, for all classes of an explicit cache");
+}
+
 static void
 test_class_samples(size_t size, uint64_t interval, unsigned n) {
 	tsd_t *tsd = tsd_enter();
@@ -207,6 +237,7 @@ test_samples(void) {
 	test_class_samples(14336, 4096, 100000);
 	test_class_samples(14336, 524288, 400000);
 	test_class_samples(100, 1, 1000);
+	test_rate_by_hand();
 }
 
 /* ------------------------------------------------------------------ stacks */
