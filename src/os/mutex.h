@@ -3,13 +3,13 @@
  * The word is 0 when free, otherwise the owner's number, plus MUTEX_WAITERS while a thread may
  * sleep on it. Because the owner is in the word, mutex_is_owner() is exact at any instant, also in
  * a signal handler that interrupted the owner; mutex_renew_in_child() depends on that. A mutex
- * whose bytes are all 0 is valid and free, so locks work without initialisation (its rank is then 0
- * too, which is not checked). The counters are written by the holder and by mutex_prof_reset(). A
- * counter is added to by a load and a store, so an update is lost if both write at once. Only
- * n_waiting_thds is changed by the waiting threads, by atomic additions. Apart from atomic flags,
- * every lock is one of these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, top of src/
- * and os/gate. Locks that are held for a short time are taken inside the gate (os/gate.h); debug
- * builds check that none from WITNESS_RANK_PROF_SITES on is held when a thread leaves the gate.
+ * whose bytes are all 0 is valid and free, except in debug builds, which abort when a mutex without
+ * a name is locked. The counters are written by the holder and by mutex_prof_reset(). A counter is
+ * added to by a load and a store, so an update is lost if both write at once. Only n_waiting_thds
+ * is changed by the waiting threads, by atomic additions. Apart from atomic flags, every lock is
+ * one of these: in meta/, extent/, hpa/, arena/, thread/, prof/, ctl/, top of src/ and os/gate.
+ * Locks that are held for a short time are taken inside the gate (os/gate.h); debug builds check
+ * that none from WITNESS_RANK_PROF_SITES on is held when a thread leaves the gate.
  */
 #pragma once
 

@@ -54,7 +54,8 @@ is_held(const witness_t *w) {
 
 void
 witness_check_order(const witness_t *w) {
-	assert(w->rank < WITNESS_RANK_END);
+	/* Else a lock whose initialisation is forgotten would have rank 0 and escape the check. */
+	assert(w->name != NULL && w->rank < WITNESS_RANK_END);
 	if (w->rank == WITNESS_RANK_OMIT) {
 		return;
 	}

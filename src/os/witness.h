@@ -3,8 +3,8 @@
  * Each mutex carries a witness, and each thread has a list of the witnesses it holds. mutex_lock()
  * asserts that the mutex's rank is above every rank already held; mutex_trylock(), which does not
  * wait, checks nothing, but adds to the list, against which later locks are checked. The ranks
- * stand in the order in which locks are taken, outermost first. Rank 0, which a mutex has whose
- * bytes are all zero, is not checked.
+ * stand in the order in which locks are taken, outermost first. A mutex of rank 0 is not checked,
+ * but it must be named like all others.
  * os/mutex adds, checks and removes, in debug builds only; in others the lists are empty. Others
  * assert by witness_depth_from() and witness_assert_lockless() that no lock, or none from a rank
  * on, is held: when the gate is left, before functions of the user are called (except those that

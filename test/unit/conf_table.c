@@ -1,6 +1,8 @@
 /* conf_table.h: every row keeps to what its type promises; bounds by data; look-ups. */
 #include "test.h"
 
+#include <ctype.h>
+
 #include "conf/conf.h"
 #include "conf/conf_table.h"
 #include "hpa/hpa_opt.h"
@@ -235,6 +237,126 @@ test_lookups(void) {
 	ok(conf_row_nearest("", 0) == NULL, "nothing near nothing");
 }
 
+#define KEY_MAX 48 /* bytes; longer ones have no nearest row */
+
+/* Fewest letters to insert, delete or replace until a, in lower case, is b. */
+static unsigned
+model_edits(const char *a, const char *b) {
+	static unsigned least[80][80]; /* for the first i letters of a and the first j of b */
+	size_t alen = strlen(a), blen = strlen(b);
+
+	for (size_t i = 0; i <= alen; i++) {
+		for (size_t j = 0; j <= blen; j++) {
+			unsigned n = i == 0 ? (unsigned)j : j == 0 ? (unsigned)i : UINT_MAX;
+
+			if (i > 0 && j > 0) {
+				unsigned is_other = tolower((unsigned char)a[i - 1]) != b[j - 1];
+
+				n = least[i - 1][j - 1] + is_other;
+				n = least[i - 1][j] + 1 < n ? least[i - 1][j] + 1 : n;
+				n = least[i][j - 1] + 1 < n ? least[i][j - 1] + 1 : n;
+			}
+			least[i][j] = n;
+		}
+	}
+	return least[alen][blen];
+}
+
+/* The first of the rows with the fewest edits, if these are few for the length of the key. */
+static const char *
+model_nearest(const char *key) {
+	size_t len = strlen(key);
+	unsigned fewest = (unsigned)len / 3 + 2;
+	const char *nearest = NULL;
+
+	for (size_t i = 0; i < conf_nrows && len > 0 && len <= KEY_MAX; i++) {
+		unsigned n = conf_row_is_built(&conf_rows[i]) ? model_edits(key, conf_rows[i].key) : fewest;
+
+		if (n < fewest) {
+			fewest = n;
+			nearest = conf_rows[i].key;
+		}
+	}
+	return nearest;
+}
+
+/* Overwrites the stack below, where a function that follows may read what it has not written. */
+static __attribute__((noinline)) void
+dirty_stack(void) {
+	volatile char below[4096];
+
+	for (size_t i = 0; i < sizeof(below); i++)
+		below[i] = (char)i;
+}
+
+/* Keys with some letters too many, too few, others, or large. */
+static void
+test_nearest(void) {
+	uint64_t rnd = 17;
+	unsigned bad = 0, nfound = 0;
+
+	for (unsigned k = 0; k < 500; k++) {
+		char key[80];
+		size_t len;
+
+		snprintf(key, sizeof(key), "%s", conf_rows[draw_below(&rnd, conf_nrows)].key);
+		len = strlen(key);
+		for (uint64_t n = draw_below(&rnd, 2 + len); n > 0; n--) {
+			size_t at = draw_below(&rnd, len + 1);
+			char letter = (char)('a' + draw_below(&rnd, 26));
+
+			switch (draw_below(&rnd, 4)) {
+			case 0:
+				if (len > KEY_MAX)
+					break;
+				memmove(key + at + 1, key + at, len + 1 - at);
+				key[at] = letter;
+				len++;
+				break;
+			case 1:
+				if (at == len)
+					break;
+				memmove(key + at, key + at + 1, len - at);
+				len--;
+				break;
+			case 2:
+				key[at] = at < len ? letter : '\0';
+				break;
+			default:
+				key[at] = (char)toupper((unsigned char)key[at]);
+			}
+		}
+		const char *want = model_nearest(key);
+
+		dirty_stack();
+		const char *nearest = conf_row_nearest(key, len);
+
+		if (wrong_if(nearest != want)) {
+			diag("\"%s\": %s, not %s", key, nearest ? nearest : "none", want ? want : "none");
+			bad++;
+		}
+		nfound += nearest != NULL;
+	}
+	is_uint(bad, 0, "500 keys, each more or less near: the row of the fewest edits");
+	ok(nfound > 50 && nfound < 450, "if there is one: %u", nfound);
+	const char *longest = "";
+
+	for (size_t i = 0; i < conf_nrows; i++) {
+		if (strlen(conf_rows[i].key) > strlen(longest) && conf_row_is_built(&conf_rows[i]))
+			longest = conf_rows[i].key;
+	}
+	for (size_t len = KEY_MAX - 1; len < KEY_MAX + 2; len++) {
+		char key[KEY_MAX + 2];
+
+		snprintf(key, sizeof(key), "%s%.*s", longest, (int)(len - strlen(longest)),
+		    "------------------------------------------------");
+		const char *nearest = conf_row_nearest(key, len);
+
+		ok(nearest == model_nearest(key), "a key of %zu bytes: %s", len,
+		    nearest ? nearest : "none");
+	}
+}
+
 /* Sizes of what lies in a slab are of the slab, whatever huge page configure was told. */
 static void
 test_slab_sizes(void) {
@@ -274,6 +396,7 @@ main(void) {
 			check_refusal(row);
 	}
 	test_lookups();
+	test_nearest();
 	test_slab_sizes();
 	test_given();
 	return done_testing();

@@ -1,5 +1,6 @@
 /*
- * ctl: the rows of the tree keep what ctl.c relies on, also those whose index does not exist now.
+ * ctl: the rows of the tree keep what ctl.c relies on, also those whose index does not exist now;
+ * which of them have flags.
  * The whole tree, node by node: names lead to MIBs and MIBs to the same node, every leaf keeps
  * the rules about lengths and access, nothing is written where something was refused; calls with
  * arbitrary MIBs and arguments.
@@ -11,6 +12,7 @@
 #include "ctl/ctl_rooms.h"
 #include "ctl/ctl_snapshot.h"
 #include "ctl/node.h"
+#include "os/gate.h"
 #include "prof/prof.h"
 
 #define CANARY 0xc5
@@ -174,6 +176,7 @@ walk(const path_t *p, const ctl_node_t *node) {
 		nleaves++;
 		check_name(p);
 		check_leaf(p, node);
+		expect(!gate_is_entered(tls_get()), p, "the gate is left");
 		return;
 	}
 	expect(ctl_byname(p->name, value, &len, NULL, 0) == ENOENT, p, "a directory has no value");
@@ -192,6 +195,49 @@ walk(const path_t *p, const ctl_node_t *node) {
 		walk(&q, child);
 	}
 	walk_items(p, node);
+}
+
+/* The flags that only some leaves have, and the names of these. Flags of conditions are below. */
+static const struct {
+	uint32_t flag;
+	const char *leaves;
+} flagged[] = {
+	{CTL_NEED_NEW, " experimental.hooks.remove experimental.hooks.thread_event"
+	    " experimental.prof_recent.alloc_dump tcache.destroy tcache.flush "},
+	{CTL_NULL_NEW, " prof.dump prof.dump_delta prof.log_start prof.prefix prof.reset"
+	    " prof.session.start prof.session.stop "},
+	{CTL_AFTER, " arena.#.dss epoch "},
+	{CTL_LOCKED, " arena.#.name epoch stats.mutexes.reset "},
+	{CTL_OUTSIDE, " background_thread experimental.batch_alloc experimental.prof_recent.alloc_dump"
+	    " max_background_threads prof.dump prof.dump_delta prof.log_start prof.log_stop prof.mark"
+	    " prof.reset prof.session.start prof.session.stop prof.threshold.alloc"
+	    " prof.threshold.highwater prof.threshold.highwater_step prof.threshold.large"
+	    " prof.threshold.time_ms "},
+	{CTL_IF_STATS, " experimental.arenas.#.pactivep stats.mutexes.reset stats.zero_reallocs"
+	    " thread.peak.read thread.peak.reset "},
+	{CTL_IF_BOOTED, " experimental.prof_recent.alloc_dump experimental.prof_recent.alloc_max"
+	    " prof.dump prof.dump_delta prof.log_start prof.log_stop prof.mark prof.prefix prof.reset"
+	    " prof.stats.bins.#.accum prof.stats.bins.#.live prof.stats.lextents.#.accum"
+	    " prof.stats.lextents.#.live thread.prof.name "},
+	{CTL_ANY_ARGS, " stats.mutexes.reset "},
+};
+
+static size_t nflagged[ARRAY_LEN(flagged)];
+
+static void
+check_flags(const path_t *p, const ctl_node_t *leaf) {
+	char word[sizeof(p->name) + 2];
+
+	snprintf(word, sizeof(word), " %s ", p->name);
+	for (size_t i = 0; i < ARRAY_LEN(flagged); i++) {
+		bool is_listed = strstr(flagged[i].leaves, word) != NULL;
+
+		nflagged[i] += is_listed;
+		expect(((leaf->flags & flagged[i].flag) != 0) == is_listed, p, "its flags");
+	}
+	expect(((leaf->flags & (CTL_IF_PROF | CTL_IF_BOOTED)) != 0)
+	    == (strstr(p->name, "prof") != NULL && strcmp(p->name, "config.prof") != 0), p,
+	    "only what belongs to the profiler is not there without it");
 }
 
 static bool
@@ -224,13 +270,15 @@ is_name_sound(const char *name, bool is_item) {
 }
 
 static void
-check_rows(const ctl_node_t *node, unsigned depth) {
-	path_t p = {.depth = depth};
+check_rows(const path_t *above, const ctl_node_t *node, unsigned depth) {
+	path_t p = depth < 2 ? (path_t){.depth = 0} : *above;
 
-	snprintf(p.name, sizeof(p.name), "%s", node->name);
+	if (depth > 0)
+		p = below(&p, node->name[0] == '\0' ? "#" : node->name, 0);
 	expect(depth <= CTL_MAX_DEPTH && node->kind <= CTL_LEAF, &p, "depth and kind");
 	if (node->kind == CTL_LEAF) {
 		expect(is_leaf_sound(node), &p, "the row of a leaf");
+		check_flags(&p, node);
 		return;
 	}
 	expect(node->nchildren + node->nfields + (node->kind == CTL_LIST) > 0, &p, "empty");
@@ -246,7 +294,7 @@ check_rows(const ctl_node_t *node, unsigned depth) {
 		const ctl_node_t *child = node->kind == CTL_ROOT ? node->rooms[i] : &node->children[i];
 
 		expect(is_name_sound(child->name, node->kind == CTL_INDEX), &p, "a name");
-		check_rows(child, depth + 1);
+		check_rows(&p, child, depth + 1);
 	}
 }
 
@@ -254,7 +302,14 @@ static void
 test_tree(void) {
 	path_t p = {.depth = 0};
 
-	check_rows(&ctl_root, 0);
+	check_rows(&p, &ctl_root, 0);
+	for (size_t i = 0; i < ARRAY_LEN(flagged); i++) {
+		size_t nwords = 0;
+
+		for (const char *s = flagged[i].leaves; *s != '\0'; s++)
+			nwords += *s == ' ' && s[1] != '\0';
+		is_uint(nflagged[i], nwords, "the leaves that have flag %#x", flagged[i].flag);
+	}
 	walk(&p, &ctl_root);
 	is_uint(nbad, 0, "%zu leaves keep the rules", nleaves);
 	ok(nleaves > 250, "there are that many");
@@ -330,7 +385,7 @@ static void
 test_any_call(void) {
 	uint64_t rng = 7;
 	uint64_t zeros[16] = {0};
-	size_t answered = 0;
+	size_t answered = 0, inside = 0;
 
 	for (int i = 0; i < 300000; i++) {
 		size_t mib[10], len = draw_below(&rng, 17), depth = draw_below(&rng, 10);
@@ -346,7 +401,9 @@ test_any_call(void) {
 		answered += ctl_bymib(mib, depth, reads ? value : NULL, draw_below(&rng, 3) != 0 ? &len
 		    : NULL, writes ? zeros : NULL, writes ? draw_below(&rng, 33) : draw_below(&rng, 8) == 0)
 		    == 0;
+		inside += gate_is_entered(tls_get());
 	}
+	is_uint(inside, 0, "each call leaves the gate");
 	ok(answered > 1000, "any MIB, any arguments: alive, %zu answers", answered);
 	bool untouched = true;
 	for (size_t i = 0; i < ARRAY_LEN(zeros); i++)
@@ -354,8 +411,27 @@ test_any_call(void) {
 	ok(untouched, "what was passed in stays as it was");
 }
 
+/* With the profiler on, all leaves are there. */
+static int
+child_profiler(void) {
+	size_t len = 8;
+
+	is_int(ctl_byname("prof.log_stop", NULL, NULL, NULL, 0), config_prof ? EFAULT : ENOENT,
+	    "a leaf that is only there then");
+	is_int(ctl_byname("thread.prof.name", value, &len, NULL, 0), config_prof ? 0 : ENOENT,
+	    "and another one");
+	test_tree();
+	return done_testing();
+}
+
 int
-main(void) {
+main(int argc, char **argv) {
+	static const struct test_child children[] = {{"profiler", child_profiler}, {NULL, NULL}};
+	static struct test_result r;
+
+	test_children(argc, argv, children);
+	run_child_conf(&r, "profiler", "prof:true,prof_active:false");
+	child_exits(&r, 0, "all leaves once more with the profiler on");
 	free(malloc(1));
 	test_names();
 	test_tree();

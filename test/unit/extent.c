@@ -403,6 +403,109 @@ test_hooks_meanwhile(ecache_t *waste) {
 	ecache_put(&src, waste, late.e);
 }
 
+/* ------------------------------------------------------------------ steps of growth */
+
+/* Sizes that the hook of the user was asked for by one request, of which it refuses the first. */
+static struct {
+	size_t asked[4];
+	unsigned n, n_refused;
+} steps;
+
+static void *
+step_alloc(ehooks_table_t *own UNUSED, void *at, size_t size, size_t alignment, bool *zero,
+    bool *commit, unsigned ind) {
+	steps.asked[steps.n++ % ARRAY_LEN(steps.asked)] = size;
+	return steps.n <= steps.n_refused ? NULL
+	    : ehooks_system.alloc(&ehooks_system, at, size, alignment, zero, commit, ind);
+}
+
+static bool
+step_dalloc(ehooks_table_t *own UNUSED, void *addr, size_t size, bool committed UNUSED,
+    unsigned ind UNUSED) {
+	return pages_unmap(addr, size) != 0;
+}
+
+/* The step after a mapping of so many bytes: the page class after the one that holds them. */
+static size_t
+model_step_after(size_t bytes, size_t limit) {
+	unsigned pind = 0;
+	while (sz_pind2sz(pind) < bytes) {
+		pind++;
+	}
+	return min_zu(sz_pind2sz(pind + 1), limit);
+}
+
+/* What a request asks for and makes of the step, if n_refused calls are refused. */
+static unsigned
+model_grow(size_t *next, size_t limit, size_t size, size_t alignment, size_t grain,
+    size_t asked[2]) {
+	unsigned n = 0;
+	size_t need = (size + grain - 1) / grain * grain;
+	bool takes_step = *next >= need && (alignment <= grain || alignment == HUGEPAGE);
+	asked[n++] = takes_step ? *next : need;
+	if (steps.n_refused > 0 && asked[0] > need) {
+		unsigned pind = 0;
+		while (sz_pind2sz(pind + 1) <= size) {
+			pind++;
+		}
+		*next = grain == PAGE ? sz_pind2sz(pind) : *next;
+		asked[n++] = need;
+	}
+	if (steps.n_refused < n && asked[n - 1] >= *next && grain == PAGE) {
+		*next = model_step_after(asked[n - 1], limit);
+	}
+	return n;
+}
+
+static void
+test_steps(size_t grain) {
+	static ehooks_table_t own;
+	static extent_src_t of_steps;
+	ecache_t rest;
+	uint64_t rnd = 31;
+	unsigned bad = 0, n_limit = 0, n_twice = 0;
+	memset(&rest, 0, sizeof(rest));
+	memset(&of_steps, 0, sizeof(of_steps));
+	ecache_init(&rest, fresh_classes, extent_state_muzzy, "rest", WITNESS_RANK_OMIT);
+	extent_src_init(&of_steps, base_new(), ARENA_IND + 1);
+	own = ehooks_system;
+	own.alloc = step_alloc;
+	own.dalloc = step_dalloc;
+	ehooks_set(&of_steps.ehooks, &own);
+	extent_grow_limit_set(&of_steps, 4 * HUGEPAGE);
+	of_steps.grow_alignment = grain;
+	size_t next = of_steps.grow_next, limit = extent_grow_limit_get(&of_steps);
+	gate_enter(tls_get());
+	for (unsigned i = 0; i < 600; i++) {
+		size_t size = (1 + draw_below(&rnd, draw_below(&rnd, 3) == 0 ? 1000 : 40)) * PAGE;
+		unsigned kind = (unsigned)draw_below(&rnd, 6);
+		size_t alignment = kind == 0 ? PAGE << draw_below(&rnd, 9) : kind == 1 ? HUGEPAGE : PAGE;
+		steps.n_refused = draw_below(&rnd, 8) == 0 ? 1 + (unsigned)draw_below(&rnd, 2) : 0;
+		steps.n = 0;
+		size_t asked[2];
+		unsigned n = model_grow(&next, limit, size, alignment, grain, asked);
+		edata_t *e = extent_grow(&of_steps, &rest, size, alignment);
+		bad += wrong_if(steps.n != n) + wrong_if(steps.asked[0] != asked[0])
+		    + wrong_if(n > 1 && steps.asked[1] != asked[1]) + wrong_if(of_steps.grow_next != next)
+		    + wrong_if((e != NULL) != (steps.n_refused < n));
+		n_twice += n > 1;
+		n_limit += next == limit;
+		if (e != NULL) {
+			bad += wrong_if(e->size != size)
+			    + wrong_if(((uintptr_t)e->addr & (alignment - 1)) != 0);
+			ecache_put(&of_steps, &rest, e);
+		}
+		while ((e = ecache_evict(&rest, 0, true)) != NULL) {
+			bad += wrong_if(extent_unmap(&of_steps, e) != 0);
+		}
+	}
+	gate_exit(tls_get());
+	is_uint(bad, 0, "mappings in multiples of %zu pages: sizes and steps are those of a model",
+	    grain / PAGE);
+	ok(n_twice > 3 && (n_limit > 3 || grain != PAGE), "%u were asked for twice, %u at the limit",
+	    n_twice, n_limit);
+}
+
 static void
 body(void) {
 	base_t *base = base_new();
@@ -428,6 +531,8 @@ body(void) {
 	test_grow();
 	test_no_descriptors();
 	test_hooks_meanwhile(&waste);
+	test_steps(PAGE);
+	test_steps(16 * PAGE);
 }
 
 int

@@ -1003,7 +1003,7 @@ test_strict(void) {
 	child_exits(&r, STATUS_WENT_WELL, "the calls for memory, where each page has to be paid for");
 }
 
-static mutex_t wanted;
+static mutex_t wanted = MUTEX_INITIALIZER("wanted", WITNESS_RANK_OMIT);
 
 static void *
 thread_wants_lock(void *arg) {

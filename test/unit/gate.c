@@ -345,7 +345,7 @@ stdio_now(void *arg) {
 
 /* ------------------------------------------------------------------ in a handler, among threads */
 
-static mutex_t held;
+static mutex_t held = MUTEX_INITIALIZER("held", WITNESS_RANK_OMIT);
 static atomic_u32_t came;
 
 static void

@@ -467,14 +467,78 @@ test_batch(void) {
 	    && hpa_alloc_kind(1000) == 8, "kinds double");
 }
 
+/* The page class of so many pages: the last one that is not larger. */
+static unsigned
+model_pind(unsigned npages) {
+	unsigned pind = 0;
+	while (sz_pind2sz(pind + 1) <= (size_t)npages << LG_PAGE) {
+		pind++;
+	}
+	return pind;
+}
+
+static void
+model_slab_add(hpa_slabs_stats_t *to, const hslab_t *s, unsigned n_used, unsigned n_dirty) {
+	to->npageslabs_huge += s->is_huge ? 1 : 0;
+	to->npageslabs_nonhuge += s->is_huge ? 0 : 1;
+	to->nactive_huge += s->is_huge ? n_used : 0;
+	to->nactive_nonhuge += s->is_huge ? 0 : n_used;
+	to->ndirty_huge += s->is_huge ? n_dirty : 0;
+	to->ndirty_nonhuge += s->is_huge ? 0 : n_dirty;
+}
+
+/*
+ * What of the counts of a shard differs from a count of the bits of its slabs. seen: how often
+ * there were huge slabs, full, empty and other ones.
+ */
+static unsigned
+state_differs(hpa_t *h, size_t n_active, unsigned *seen) {
+	static bool used[HSLAB_NPAGES_MAX];
+	hpa_stats_t is, model;
+	size_t nidle = 0, nempty = 0;
+	memset(&is, 0, sizeof(is));
+	memset(&model, 0, sizeof(model));
+	for (ql_t *l = ql_first(&h->all); l != NULL; l = ql_next(&h->all, l)) {
+		const hslab_t *s = container_of(l, hslab_t, all);
+		unsigned n_used = 0, n_dirty = 0;
+		for (unsigned i = 0; i < HSLAB_NPAGES; i++) {
+			used[i] = fb_get(s->used, HSLAB_NPAGES, i);
+			n_used += used[i];
+			n_dirty += fb_get(s->touched, HSLAB_NPAGES, i) && !used[i];
+		}
+		unsigned longest = model_longest(used);
+		hpa_slabs_stats_t *kind = n_used == 0 ? &model.empty_slabs : n_used == HSLAB_NPAGES
+		    ? &model.full_slabs : &model.nonfull_slabs[model_pind(longest)];
+		model_slab_add(&model.slabs, s, n_used, n_dirty);
+		model_slab_add(kind, s, n_used, n_dirty);
+		seen[0] += s->is_huge;
+		seen[1] += n_used == HSLAB_NPAGES;
+		seen[2] += n_used == 0;
+		seen[3] += n_used != 0 && n_used != HSLAB_NPAGES;
+		model.npageslabs++;
+		model.nactive += n_used;
+		model.ndirty += n_dirty;
+		nempty += n_used == 0;
+		nidle += s->is_huge ? HSLAB_NPAGES - n_used : n_dirty;
+	}
+	hpa_stats_read(h, &is);
+	size_t from = offsetof(hpa_stats_t, slabs);
+	return wrong_if(is.nactive != n_active) + wrong_if(is.nactive != model.nactive)
+	    + wrong_if(is.npageslabs != model.npageslabs) + wrong_if(is.ndirty != model.ndirty)
+	    + wrong_if(is.npageslabs != sys.got - sys.put)
+	    + wrong_if(atomic_load_zu(&h->nempty, MO_RELAXED) != nempty)
+	    + wrong_if(atomic_load_zu(&h->nidle, MO_RELAXED) != nidle)
+	    + wrong_if(memcmp((char *)&is + from, (char *)&model + from, sizeof(is) - from) != 0);
+}
+
 static void
 test_many(void) {
 	static char *runs[N_RUNS];
 	static size_t sizes[N_RUNS];
 	hpa_t *h = shard();
-	hpa_stats_t s;
 	uint64_t rnd = 3;
 	size_t sum = 0;
+	unsigned bad = 0, seen[4] = {0};
 	bool is_zeroed;
 	for (unsigned k = 0; k < 20000; k++) {
 		unsigned i = (unsigned)draw_below(&rnd, N_RUNS);
@@ -483,20 +547,22 @@ test_many(void) {
 			sum -= sizes[i];
 			runs[i] = NULL;
 		} else {
-			sizes[i] = (1 + draw_below(&rnd, 17)) << LG_PAGE;
+			sizes[i] = draw_below(&rnd, 50) == 0 ? HSLAB_SIZE
+			    : (1 + draw_below(&rnd, 17)) << LG_PAGE;
 			runs[i] = take(h, sizes[i], &is_zeroed);
 			sum += sizes[i];
 		}
 		if (k % 1000 == 0) {
 			hpa_tick(h, now + k * MSEC, 100, false);
 		}
+		if (k % 100 == 0) {
+			bad += state_differs(h, sum >> LG_PAGE, seen);
+		}
 	}
-	memset(&s, 0, sizeof(s));
-	hpa_stats_read(h, &s);
-	is_uint(s.nactive << LG_PAGE, sum, "what is in use is counted");
-	ok(s.slabs.nactive_huge + s.slabs.nactive_nonhuge == s.nactive
-	    && s.slabs.npageslabs_huge + s.slabs.npageslabs_nonhuge == s.npageslabs,
-	    "sums by kind are the whole");
+	is_uint(bad, 0, "the counts, and the sums by kind, are those of the slabs");
+	ok(seen[0] > 0 && seen[1] > 0 && seen[2] > 0 && seen[3] > 0,
+	    "of huge ones (%u), full (%u), empty (%u) and others (%u)", seen[0], seen[1], seen[2],
+	    seen[3]);
 	for (unsigned i = 0; i < N_RUNS; i++) {
 		if (runs[i] != NULL) {
 			hpa_dalloc(h, runs[i], sizes[i]);

@@ -751,6 +751,69 @@ test_image(void) {
 	ok(image_reads(&m, 4096) && m.build_id == NULL, "no notes");
 }
 
+/* ---- signals of a write that fails ---- */
+
+static volatile sig_atomic_t n_delivered;
+
+static void
+on_signal(int sig UNUSED) {
+	n_delivered++;
+}
+
+static bool
+is_in(const sigset_t *set, int sig) {
+	return sigismember(set, sig) == 1;
+}
+
+/*
+ * A signal that is blocked before or not, pending before or not, raised in between or not, where a
+ * write has failed or not: what is blocked and pending then, and what is delivered.
+ */
+static void
+test_write_signals(int sig, bool is_one_of_them) {
+	struct sigaction old, own = {.sa_handler = on_signal};
+	sigset_t was, set, one;
+	unsigned bad = 0;
+	sigaction(sig, &own, &old);
+	sigemptyset(&one);
+	sigaddset(&one, sig);
+	for (unsigned k = 0; k < 16; k++) {
+		bool is_blocked = (k & 1) != 0, is_raised = (k & 2) != 0, has_failed = (k & 4) != 0;
+		bool was_pending = is_blocked && (k & 8) != 0;
+		sys_write_signals_t w;
+		pthread_sigmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &one, NULL);
+		if (was_pending) {
+			raise(sig);
+		}
+		pthread_sigmask(SIG_BLOCK, NULL, &was);
+		n_delivered = 0;
+		sys_write_signals_block(&w);
+		pthread_sigmask(SIG_BLOCK, NULL, &set);
+		for (int s = 1; s < SIGRTMIN; s++) {
+			bool is_own = s == SIGXFSZ || s == SIGPIPE;
+			bad += wrong_if(is_in(&set, s) != (is_own || is_in(&was, s)));
+		}
+		if (is_raised) {
+			raise(sig);
+		}
+		bool waits = is_raised && (is_one_of_them || is_blocked);
+		bad += wrong_if(n_delivered != (is_raised && !waits));
+		sys_write_signals_restore(&w, has_failed);
+		pthread_sigmask(SIG_BLOCK, NULL, &set);
+		for (int s = 1; s < SIGRTMIN; s++) {
+			bad += wrong_if(is_in(&set, s) != is_in(&was, s));
+		}
+		bool is_taken = has_failed && is_one_of_them && !was_pending;
+		sigpending(&set);
+		bad += wrong_if(is_in(&set, sig) != (was_pending || (is_blocked && waits && !is_taken)));
+		bad += wrong_if(n_delivered != (is_raised && !is_blocked && !is_taken));
+		pthread_sigmask(SIG_UNBLOCK, &one, NULL); /* delivers what is pending */
+	}
+	sigaction(sig, &old, NULL);
+	is_uint(bad, 0, "%s around a write: blocked, taken away if it is the write's, given back",
+	    strsignal(sig));
+}
+
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"loaded", child_loaded}, {NULL, NULL}};
@@ -776,6 +839,9 @@ main(int argc, char **argv) {
 	test_modules_after_fork();
 	test_modules_amid_loading();
 	test_modules_before_handlers();
+	test_write_signals(SIGXFSZ, true);
+	test_write_signals(SIGPIPE, true);
+	test_write_signals(SIGUSR1, false);
 	test_messages();
 	test_long_message();
 	rmdir(dir);

@@ -166,6 +166,36 @@ is_likely(double got, double n, double p) {
 	return got > mean - 5 * dev && got < mean + 5 * dev;
 }
 
+/* The first request to an explicit cache after a change of the rate draws for all classes, once. */
+static void
+test_rate_by_hand(void) {
+	tsd_t *tsd = tsd_enter();
+	tcache_t *tc = tcache_new(tsd, tsd->arena, tcache_max_default, false);
+	unsigned bad = 0;
+	for (unsigned lg = 40; lg < 44; lg++) {
+		uint64_t before = tsd->prng;
+		tsd->sample_interval = (uint64_t)1 << lg;
+		tcache_count_to_sample(tsd, tc, 1 + lg % 4);
+		bad += wrong_if(tsd->prng == before) + wrong_if(tc->interval != tsd->sample_interval);
+		before = tsd->prng;
+		for (unsigned i = 0; i < 100; i++) {
+			bad += tcache_count_to_sample(tsd, tc, 1 + i % 8);
+		}
+		bad += wrong_if(tsd->prng != before);
+		for (unsigned s = 1; s < tc->nslots; s++) {
+			bad += wrong_if(tc->cold[s].to_sample + tc->bins[s].countdown == 0);
+		}
+	}
+	tsd->sample_interval = 0;
+	tcache_count_to_sample(tsd, tc, 1);
+	for (unsigned s = 1; s < tc->nslots; s++) {
+		bad += wrong_if(tc->cold[s].to_sample != UINT64_MAX);
+	}
+	tcache_delete(tsd, tc);
+	tsd_leave();
+	is_uint(bad, 0, "a rate that changes is drawn by once, for all classes of an explicit cache");
+}
+
 static void
 test_class_samples(size_t size, uint64_t interval, unsigned n) {
 	tsd_t *tsd = tsd_enter();
@@ -207,6 +237,7 @@ test_samples(void) {
 	test_class_samples(14336, 4096, 100000);
 	test_class_samples(14336, 524288, 400000);
 	test_class_samples(100, 1, 1000);
+	test_rate_by_hand();
 }
 
 /* ------------------------------------------------------------------ stacks */
@@ -356,6 +387,29 @@ check_way(tsd_t *tsd) {
 	ok(cached_of(tsd, size) == 1 || config_hardening, "a limit that was set is kept");
 }
 
+/* Each way to ask for more than is there lets as many cached objects go as it takes bytes. */
+static void
+check_who_makes_way(tsd_t *tsd) {
+	static const char *const ways[] = {"malloc", "calloc", "aligned_alloc", "past the cache",
+		"of an arena", "calloc of less"};
+	void *p[ARRAY_LEN(ways)];
+	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
+		size_t size = (5 + 2 * i) * LARGE_SIZE / 2;
+		swing(6, LARGE_SIZE);
+		size_t before = cached_of(tsd, LARGE_SIZE);
+		p[i] = keep(i == 0 ? malloc(size) : i == 1 ? calloc(1, size)
+		    : i == 2 ? aligned_alloc(2 * PAGE, size)
+		    : i == 3 ? mallocx(size, MALLOCX_TCACHE_NONE)
+		    : i == 4 ? mallocx(size, MALLOCX_ARENA(0)) : calloc(1, TCACHE_FLUSH_ABOVE - 1));
+		size_t n = i == 5 ? 0 : (class_bytes(p[i]) + LARGE_SIZE - 1) / LARGE_SIZE;
+		ok(cached_of(tsd, LARGE_SIZE) + n == before && before > n, "%s: %zu of %zu make way",
+		    ways[i], n, before);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(ways); i++) {
+		free(p[i]);
+	}
+}
+
 /*
  * A thread that swings between all and nothing gets slots for all, as far as the budget goes, and
  * loses them when it stops.
@@ -411,6 +465,11 @@ child_grants(void) {
 	tsd_leave();
 	is_uint(tsd->tcache->granted, 0, "a new cache has none");
 	check_way(tsd);
+	if (config_hardening) {
+		skip(6, "such objects are not cached");
+	} else {
+		check_who_makes_way(tsd);
+	}
 	nstime_now_hook = NULL;
 	return done_testing();
 }

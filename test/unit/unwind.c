@@ -842,28 +842,49 @@ test_jit(void) {
 
 /* ---- the end of the thread's own stack ---- */
 
-/* What the memo takes for the end of a stack that is known up to the page of the thread's TLS. */
+/*
+ * What the memo holds after a walk that is known up to the page of the thread's TLS, and after one
+ * on the stack itself.
+ */
+struct own_s {
+	struct unwind_memo_s below_tls, here;
+	uintptr_t below_sp, here_sp;
+};
+
 static void *
-own_end_below_tls(void *arg) {
-	struct unwind_memo_s m = {.lo = 0};
-	uintptr_t hi = align_down((uintptr_t)tls_get(), os_page_size);
-	struct walk_s w = {.sp = hi - 64, .hi = hi, .memo = &m};
-	unwind_walk_learn(&w, hi - 64);
-	*(uintptr_t *)arg = m.own_hi;
+own_learn(void *arg) {
+	struct own_s *own = arg;
+	uintptr_t hi = align_down((uintptr_t)tls_get(), os_page_size), at = (uintptr_t)&hi;
+	*own = (struct own_s){.below_sp = hi - os_page_size - 64, .here_sp = align_down(at, 8)};
+	struct walk_s w = {.sp = own->below_sp, .hi = hi, .memo = &own->below_tls};
+	unwind_walk_learn(&w, own->below_sp);
+	w = (struct walk_s){.sp = own->here_sp, .hi = align_up(at, os_page_size), .memo = &own->here};
+	unwind_walk_learn(&w, own->here_sp);
 	return tls_get();
+}
+
+/* Whether the memo has an own stack of that end, from the page of sp on; 0: none. */
+static bool
+is_own(const struct unwind_memo_s *m, uintptr_t sp, uintptr_t end) {
+	return m->own_hi == align_down(end, sizeof(end))
+	    && m->own_lo == (end == 0 ? 0 : align_down(sp, os_page_size));
 }
 
 /* The first thread's TLS lies among the libraries, below which the stack of a coroutine may lie. */
 static void
 test_own_end(void) {
-	uintptr_t end;
+	static struct own_s own;
 	pthread_t t;
 	void *tls;
-	own_end_below_tls(&end);
-	is_uint(end, 0, "what lies below the TLS of the first thread is not its stack");
-	pthread_create(&t, NULL, own_end_below_tls, &end);
+	own_learn(&own);
+	ok(is_own(&own.below_tls, own.below_sp, 0),
+	    "what lies below the TLS of the first thread is not its stack");
+	ok(is_own(&own.here, own.here_sp, (uintptr_t)getauxval(AT_RANDOM)),
+	    "which ends at the data of the kernel");
+	pthread_create(&t, NULL, own_learn, &own);
 	pthread_join(t, &tls);
-	is_uint(end, align_down((uintptr_t)tls, sizeof(tls)), "that of another thread ends its stack");
+	ok(is_own(&own.below_tls, own.below_sp, (uintptr_t)tls)
+	    && is_own(&own.here, own.here_sp, (uintptr_t)tls), "that of another thread at its TLS");
 }
 
 /* A walk that began below what is known of the own stack shows that the stack goes on there. */
@@ -904,6 +925,99 @@ test_other_stack(void) {
 	ok(m.lo == lo && m.hi == hi, "but none that has left its stack");
 	is_uint(m.own_lo, 16 * os_page_size, "the own stack stays as it was");
 }
+
+/* ---- to another stack ---- */
+
+#if defined(__x86_64__) || defined(__aarch64__)
+/* A CIE, and the FDE of all code below 2^63: the CFA is the frame pointer, the pc is below it. */
+static unsigned char moving_record[64];
+
+static const unsigned char *
+find_moving(uintptr_t pc UNUSED) {
+#if defined(__aarch64__)
+	enum { FP = 29, RA = 30 };
+#else
+	enum { FP = 6, RA = 16 };
+#endif
+	static const unsigned char cie[] = {20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, RA, 1, 0,
+		0x0c, FP, 0, 0x80 + RA, 1, 0, 0};
+	static const unsigned char fde[] = {28, 0, 0, 0, sizeof(cie) + 4, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f};
+	memcpy(moving_record, cie, sizeof(cie));
+	memcpy(moving_record + sizeof(cie), fde, sizeof(fde));
+	return moving_record + sizeof(cie);
+}
+
+static
+__attribute__((noinline)) uintptr_t
+behind_a_call(void) {
+	return (uintptr_t)__builtin_return_address(0);
+}
+
+/*
+ * Three stacks of two pages, with pages around that cannot be read. A walk on the middle one comes
+ * to a row that leads elsewhere: the whole of its state then. Places are in pages and bytes.
+ */
+static void
+test_moves(void) {
+	enum { LOW = 1, MID = 4, HIGH = 7, END = 10 };
+	static const struct {
+		int page, byte, guard_page, guard_byte;
+		unsigned n_before;
+		bool moves;
+	} of[] = {
+		{LOW, 8, 0, 0, 0, true}, {LOW, 0, 0, 0, 0, false}, {LOW, 64, 0, 0, 0, true},
+		{LOW, 68, 0, 0, 0, false}, {LOW + 1, 0, 0, 0, 0, true}, {LOW + 2, 0, 0, 0, 0, true},
+		{LOW + 2, 8, 0, 0, 0, false}, {HIGH, 0, MID, 0, 0, false}, {HIGH, 8, MID, 0, 0, true},
+		{HIGH + 1, 16, MID, 0, 15, true}, {HIGH + 1, 16, MID, 0, 16, false},
+		{HIGH + 2, 0, MID, 0, 0, true}, {HIGH + 2, 8, MID, 0, 0, false},
+		/* Where the guarded unwinder will be: 64 KiB below the guard. */
+		{LOW, 64, LOW, 0, 0, true}, {LOW, 64, LOW, 8, 0, false}, {LOW + 1, 8, LOW + 1, 0, 0, true},
+		{LOW + 1, 0, LOW + 1, 0, 0, false}, {LOW, 64, LOW, 64 + (64 << 10), 0, true},
+		{LOW, 64, LOW, 56 + (64 << 10), 0, false},
+	};
+	size_t page = os_page_size;
+	unsigned char *map = mmap(NULL, END * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+	    -1, 0);
+	uintptr_t base = (uintptr_t)map, ra = behind_a_call();
+	struct unwind_memo_s memo = {.lo = 0};
+	for (size_t i = 0; i < END * page / sizeof(ra); i++) {
+		memcpy(map + i * sizeof(ra), &ra, sizeof(ra));
+	}
+	for (unsigned i = 0; i < END; i += 3) {
+		mprotect(map + i * page, page, PROT_NONE);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
+		uintptr_t cfa = base + (uintptr_t)of[i].page * page + (uintptr_t)of[i].byte;
+		uintptr_t sp = base + MID * page + 64, hi = base + (MID + 1) * page;
+		struct walk_s w = {.pc = base + 1, .sp = sp, .hi = hi, .fp = cfa, .memo = &memo,
+			.n_moves = of[i].n_before, .guard_sp = base + (uintptr_t)of[i].guard_page * page
+			+ (uintptr_t)of[i].guard_byte};
+		struct walk_s plain = w;
+		plain.guard_sp = 0;
+		bool is_done = unwind_step_guard(&w, find_moving) == 0;
+		ok(is_done == of[i].moves && w.is_moved == is_done
+		    && w.n_moves == of[i].n_before + is_done && !w.is_own
+		    && w.hi == (is_done ? align_up(cfa, page) : hi) && (!is_done || w.sp == cfa)
+		    && (!is_done || (w.pc == ra && w.fp == cfa)),
+		    "a CFA at page %d + %d, guard %d + %d: %s", of[i].page, of[i].byte,
+		    of[i].guard_page, of[i].guard_byte,
+		    of[i].moves ? "the walk goes there" : "none");
+		ok(unwind_step_guard(&plain, find_moving) != 0 && !plain.is_moved, "none without a guard");
+	}
+	for (uintptr_t cfa = 0; cfa <= page; cfa += page / 2) {
+		struct walk_s w = {.pc = base + 1, .sp = base + MID * page, .hi = base + (MID + 1) * page,
+			.fp = cfa, .memo = &memo, .guard_sp = base + MID * page};
+		ok(unwind_step_guard(&w, find_moving) != 0 && !w.is_moved, "a CFA of %#zx", (size_t)cfa);
+	}
+	munmap(map, END * page);
+}
+#else
+static void
+test_moves(void) {
+	skip(1, "no walk for this machine");
+}
+#endif
 
 /* ---- the front ---- */
 
@@ -1345,6 +1459,7 @@ main(void) {
 	test_own_end();
 	test_own_start();
 	test_other_stack();
+	test_moves();
 	test_hint();
 	test_generation();
 	test_hammer();
