@@ -289,6 +289,51 @@ test_stat(void) {
 	}
 }
 
+/* One that has ended and was not waited for: it is not found, or no more, and its end is told. */
+static void
+test_ended(void) {
+	static jeprof_target_t t, before;
+	siginfo_t end;
+	struct rlimit limit;
+	int to_end[2];
+	char byte;
+	if (pipe(to_end) != 0) {
+		return;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(to_end[1]);
+		_exit(read(to_end[0], &byte, 1) != 0);
+	}
+	int found = jeprof_find(&before, pid), lives = jeprof_check_same(&before);
+	check(found == 0 && lives == 0 && before.task == pid, "a child that lives:", before.why);
+	close(to_end[1]);
+	waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT);
+	int error = jeprof_find(&t, pid);
+	check(error == ESRCH && strstr(t.why, "has ended; its parent has not yet fetched") != NULL,
+	    "one that has ended:", t.why);
+	check(jeprof_task(pid) == pid && t.task == pid, "its task", "is its first");
+	/* With a descriptor for its threads, and none for what each of them is. */
+	int next = dup(to_end[0]);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	close(next);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next + 1, limit.rlim_max});
+	error = jeprof_find(&t, pid);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	check(error == EMFILE && strstr(t.why, "threads cannot be listed") != NULL,
+	    "one descriptor is left:", t.why);
+	close(to_end[0]);
+	error = jeprof_check_same(&before);
+	check(error == ESRCH && strstr(before.why, " has ended") != NULL, "since it was found:",
+	    before.why);
+	waitpid(pid, NULL, 0);
+	error = jeprof_check_same(&before);
+	check(error == ESRCH && strstr(before.why, " has ended") != NULL, "and was waited for:",
+	    before.why);
+	error = jeprof_find(&t, pid);
+	check(error == ESRCH && strstr(t.why, "no process ") == t.why, "which is none:", t.why);
+}
+
 /* Without a descriptor nothing is told of a process, not even that it has ended. */
 static void
 test_no_descriptors(void) {
@@ -663,7 +708,7 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_sizes, test_times, test_denials, test_answers,
 	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories,
-	    test_find, test_stat, test_no_descriptors, test_leases, test_signals, test_withdrawn,
+	    test_find, test_stat, test_ended, test_no_descriptors, test_leases, test_signals, test_withdrawn,
 	    test_below, test_box, test_open, test_ask_dir, test_each, test_input, test_restart_line,
 	    test_states, test_layout};
 	char what[16];
