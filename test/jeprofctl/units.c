@@ -45,10 +45,11 @@ test_sizes(void) {
 		uint64_t value;
 	} good[] = {{"0", 0}, {"512", 512}, {"512K", 524288}, {"512k", 524288}, {"64M", 67108864},
 	    {"1.5G", 1610612736}, {"2T", 2199023255552},
-	    {"4KiB", 4096}, {"7B", 7}, {"0.5K", 512}, {"18446744073709551615", UINT64_MAX}};
+	    {"4KiB", 4096}, {"7B", 7}, {"0.5K", 512}, {"18446744073709551615", UINT64_MAX},
+	    {"1.25K", 1280}, {"100.25K", 102656}, {"0000000000000000000000000000007", 7}};
 	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1X", "1.", ".5K", "1KB",
 	    "1.2.3", "0x10", "1e3", "18446744073709551616", "99999999999T", "1Ki", "1KiBx", "1.5",
-	    "1.5B"};
+	    "1.5B", "1.K", "100.K", "1..5K", "00000000000000000000000000000007", "1KKiB"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		check(value_try_parse(good[i].text, size_units, &value) && value == good[i].value, "size",
@@ -66,7 +67,7 @@ test_times(void) {
 		uint64_t ms;
 	} good[] = {{"30s", 30000}, {"5m", 300000}, {"2h", 7200000}, {"1d", 86400000}, {"500ms", 500},
 	    {"1.5s", 1500}, {"7", 7000}, {"0", 0}};
-	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms"};
+	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms", "5miB", "5siB"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		check(value_try_parse(good[i].text, ms_units, &value) && value == good[i].ms, "time",
