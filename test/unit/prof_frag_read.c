@@ -1,18 +1,24 @@
 /*
  * Where the bytes of the heap are (prof_frag_read()): the counters of all bins of all arenas and
  * their hidden ones, and of pages, are set to other values at random; what is read is what a model
- * makes of them. They are as they were before anything is allocated again.
+ * makes of them. They are as they were before anything is allocated again. And what a sample is
+ * charged, what a site pins by such charges, and with what error, for weights, slabs and classes of
+ * all kinds.
  */
 #include "ctl.h"
+
+#include <math.h>
 
 #include "arena/arena.h"
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "arena/slab.h"
 #include "extent/ahead.h"
 #include "extent/pac_hpa.h"
 #include "extent/piece.h"
 #include "os/gate.h"
 #include "prof/sites/prof_frag.h"
+#include "prof/sites/prof_sample.h"
 
 const char *malloc_conf = "abort_conf:false,prof:true,lg_prof_sample:8,narenas:2,junk:false,"
     "bin_shards:1-200:3,hpa:true";
@@ -190,6 +196,129 @@ nwrong(const prof_frag_t *got) {
 	return bad;
 }
 
+/* ------------------------------------------------------------------ charges */
+
+static bool
+is_close(double got, double want) {
+	return fabs(got - want) <= 1 + fabs(want) / 100000;
+}
+
+/* A sample of this weight, in objects, whose slab of this name has these regions in use and holes. */
+static unsigned
+nwrong_charge(uint64_t name, szind_t szind, double used, double holes, double weight) {
+	static prof_frag_t f;
+	const bin_info_t *info = &bin_infos[szind];
+	double pages = (double)(info->slab_size / PAGE);
+	double waste = (double)info->slab_size - (used + 1) * (double)info->reg_size
+	    - holes * PAGE * (pages - 1) / pages;
+	double charge = weight <= 1 || waste < 0 ? 0 : (weight - 1) * waste / (used + 1);
+	double variance = weight <= 1 ? 0 : charge * charge * (1 - 1 / weight);
+	prof_item_t item = {.pinned = 0, .gone_class = 3};
+	memset(&f, 0, sizeof(f));
+	prof_frag_take(&f, &item, name, (uint64_t)(weight * PROF_WEIGHT_ONE));
+	bool is_gone = used <= 0;
+	return wrong_if(!is_close((double)item.pinned, is_gone ? 0 : charge))
+	    || wrong_if(!is_close((double)item.pinned_variance, is_gone ? 0 : variance))
+	    || wrong_if(!is_close((double)item.gone, is_gone ? charge : 0))
+	    || wrong_if(!is_close(f.classes[szind].charged, is_gone ? 0 : charge))
+	    || wrong_if(!is_close(f.classes[szind].gone, is_gone ? charge : 0))
+	    || wrong_if(item.gone_class != (is_gone && charge > 0 ? szind : 3))
+	    || wrong_if(prof_frag_has_charges(&f) != (charge > 0));
+}
+
+static void
+test_charges(void) {
+	static const double weights[] = {0.5, 1, 1.5, 2, 17, 3000};
+	static void *taken[4000];
+	unsigned arena;
+	size_t size = sizeof(arena);
+	bool is_active = false;
+	if (mallctl("arenas.create", &arena, &size, NULL, 0) != 0
+	    || mallctl("thread.prof.active", NULL, NULL, &is_active, sizeof(is_active)) != 0) {
+		bail_out("no arena");
+	}
+	struct tls_s *t = tls_get();
+	unsigned bad = 0, nslabs = 0, nalone = 0;
+	for (unsigned i = 0; i < ARRAY_LEN(taken); i++) {
+		taken[i] = mallocx(1 + i % 2000, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(taken) / 2; i++) { /* leaves some alone in their slabs */
+		if (i % 37 != 0) {
+			dallocx(taken[i], MALLOCX_TCACHE_NONE);
+			taken[i] = NULL;
+		}
+	}
+	gate_enter(t);
+	for (unsigned i = 0; i < ARRAY_LEN(taken); i++) {
+		const edata_t *e = taken[i] == NULL ? NULL : emap_edata(taken[i]);
+		unsigned nholes;
+		if (e == NULL || !e->is_slab || e->is_sampled) {
+			continue;
+		}
+		uint64_t name = slab_name(e, taken[i]);
+		uint32_t used = slab_nused(name, &nholes);
+		nslabs++;
+		nalone += used == 1;
+		for (unsigned k = 0; k < ARRAY_LEN(weights); k++) {
+			bad += nwrong_charge(name, e->szind, used, nholes, weights[k]);
+			/* Where no slab is. */
+			bad += nwrong_charge((uint64_t)e->szind << SLAB_NAME_SERIAL_BITS | 1, e->szind, 0, 0,
+			    weights[k]);
+		}
+	}
+	prof_frag_t *none = &model;
+	prof_item_t item = {.pinned = 0};
+	memset(none, 0, sizeof(*none));
+	prof_frag_take(none, &item, 0, 100 * PROF_WEIGHT_ONE);
+	bad += wrong_if(prof_frag_has_charges(none) || item.gone > 0 || item.pinned > 0);
+	gate_exit(t);
+	is_uint(bad, 0, "a sample is charged its share in the waste of its slab");
+	ok(nslabs > 100 && nalone > 0, "of %u samples, %u alone in their slab", nslabs, nalone);
+}
+
+/* What a site pins whose charges are these, where its class has so much waste. */
+static unsigned
+nwrong_pinned(const prof_item_t *item, const prof_frag_class_t *c) {
+	static prof_frag_t f;
+	const bin_info_t *info = &bin_infos[item->gone_class];
+	f.classes[item->gone_class] = *c;
+	double left = c->slabs > c->used + c->stock ? (double)(c->slabs - c->used - c->stock) : 0;
+	left = left > c->charged ? left - c->charged : 0;
+	double part = !(item->gone > 0) || left <= 0 ? 0 : left < c->gone ? left / c->gone : 1;
+	double n = (double)(item->cur.objs == 0 ? 1 : item->cur.objs);
+	double weight = (double)item->cur.c16 / PROF_WEIGHT_ONE / n;
+	/* So many samples are charged so much each. */
+	double most = (weight - 1) * (double)(info->slab_size - info->reg_size), each = most * part;
+	double variance = (double)item->pinned_variance
+	    + (part > 0 && weight > 1 ? (double)item->gone / most * each * each * (1 - 1 / weight) : 0);
+	uint64_t error = 1, got = prof_frag_pinned(&f, item, &error);
+	if (most <= 0 && weight > 1) {
+		return 0; /* a slab of one region has no waste to charge */
+	}
+	return wrong_if(!is_close((double)got, (double)item->pinned + (double)item->gone * part))
+	    || wrong_if(!is_close((double)error, sqrt(variance)) || (double)error > sqrt(variance) + .001)
+	    || wrong_if(!(item->gone > 0) && error != (uint64_t)sqrt(variance));
+}
+
+static void
+test_pinned(void) {
+	static const float variances[] = {0, 0.5F, 1, 2, 4, 8, 9, 1e6F, 1e12F, 1e18F};
+	unsigned bad = 0;
+	is_empty = false;
+	for (unsigned i = 0; i < 20000; i++) {
+		prof_item_t item = {.gone_class = (uint16_t)pick(SC_NBINS), .pinned = (float)pick(3000),
+			.gone = pick(3) == 0 ? 0 : (float)pick(1 << 20),
+			.pinned_variance = variances[pick(ARRAY_LEN(variances))]};
+		item.cur.objs = pick(4);
+		item.cur.c16 = pick(40) * PROF_WEIGHT_ONE / 2;
+		prof_frag_class_t c = {.slabs = pick(1 << 22), .used = pick(1 << 20),
+			.stock = pick(1 << 20), .charged = (double)pick(1 << 20),
+			.gone = (double)item.gone + (double)pick(1 << 20)};
+		bad += nwrong_pinned(&item, &c);
+	}
+	is_uint(bad, 0, "what a site pins is what its class has left");
+}
+
 int
 main(void) {
 	static void *objects[2000];
@@ -230,6 +359,8 @@ main(void) {
 	is_uint(bad, 0, "all that is read is what the counters say");
 	ok(model.arenas == 2 && nhidden > 0 && model.metadata > 0, "of %u arenas and %u hidden ones",
 	    (unsigned)model.arenas, nhidden);
+	test_charges();
+	test_pinned();
 	ok(is_split && is_kept && is_sampled, "with unused pages of which some are hot or kept");
 	return done_testing();
 }
