@@ -57,7 +57,8 @@ static const struct step {
     {"kept, too large", .kept = 1001, .status = 200, .body = "proto of /", .is_kept = true},
     {"kept, empty", .kept = 0, .status = 200, .body = "proto of /", .is_kept = true},
     {"without memory", .kept = 7, .is_without = true, .status = 503, .body = "no memory"},
-    {"not there", .kept = -1, .is_lost = true, .root = 57, .status = 404, .body = "nothing is kept"},
+    {"not there", .kept = -1, .is_lost = true, .root = 57, .status = 404,
+    .body = "nothing is kept"},
     {"told", .kept = 7, .why = "no tables", .status = 404, .body = "no profile of KEY: no tables"},
     {"no box", .kept = -1, .has_no_box = true, .status = 404, .body = "No such file"},
     {"no image", .kept = -1, .image = EBADMSG, .status = 404, .body = "no profile of KEY: forged"},
@@ -187,7 +188,8 @@ main(void) {
 			memcpy(body, a.body, a.length);
 		}
 		expect(step->name, strstr(body, step->body) != NULL, true);
-		expect("its length", (long long)a.length, step->kept == 1000 ? 1000 : (long long)strlen(body));
+		expect("its length", (long long)a.length,
+		    step->kept == 1000 ? 1000 : (long long)strlen(body));
 		expect("whether one is kept", is_kept, step->is_kept);
 		counted_free(a.body);
 		expect("memory that is lost", nblocks, 0);

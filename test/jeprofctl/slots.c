@@ -228,10 +228,12 @@ try_alone(const char *what, prof_slot_t s, jeprof_way_t way, bool want) {
 	s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text,
 	    s.length < sizeof(s.text) ? s.length : sizeof(s.text));
 	box.slots[i] = s;
-	memset(text, 'y', sizeof(text));
+	memset(text, 'y', JEPROF_TEXT);
+	text[JEPROF_TEXT] = '\0';
 	bool is_found = jeprof_find_pending(&t, "start", text);
 	wrong(what, is_found, want);
-	wrong(what, is_found && (strlen(text) != s.length || memcmp(text, s.text, s.length) != 0), false);
+	bool is_other = strlen(text) != s.length || memcmp(text, s.text, s.length) != 0;
+	wrong(what, is_found && is_other, false);
 }
 
 static void
@@ -245,7 +247,8 @@ look_at_one(void) {
 	try_alone("by no way", s, jeprof_way_none, false);
 	is_unreadable = true;
 	prof_lease_t lease;
-	wrong("no lease", client_read_lease(&(jeprof_target_t){.way = jeprof_way_memory}, 0, 7, &lease), 0);
+	jeprof_target_t t = {.way = jeprof_way_memory};
+	wrong("no lease", client_read_lease(&t, 0, 7, &lease), false);
 	try_alone("that cannot be read", s, jeprof_way_memory, false);
 	is_unreadable = false;
 	static const struct {

@@ -67,7 +67,8 @@ test_times(void) {
 		uint64_t ms;
 	} good[] = {{"30s", 30000}, {"5m", 300000}, {"2h", 7200000}, {"1d", 86400000}, {"500ms", 500},
 	    {"1.5s", 1500}, {"7", 7000}, {"0", 0}};
-	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms", "5miB", "5siB"};
+	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms", "5miB",
+	    "5siB"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		check(value_try_parse(good[i].text, ms_units, &value) && value == good[i].ms, "time",
@@ -709,9 +710,9 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_sizes, test_times, test_denials, test_answers,
 	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories,
-	    test_find, test_stat, test_ended, test_no_descriptors, test_leases, test_signals, test_withdrawn,
-	    test_below, test_box, test_open, test_ask_dir, test_each, test_input, test_restart_line,
-	    test_states, test_layout};
+	    test_find, test_stat, test_ended, test_no_descriptors, test_leases, test_signals,
+	    test_withdrawn, test_below, test_box, test_open, test_ask_dir, test_each, test_input,
+	    test_restart_line, test_states, test_layout};
 	char what[16];
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int before = descriptors();

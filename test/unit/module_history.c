@@ -75,7 +75,7 @@ show(const struct object *o, loader_cb_t *cb, void *ctx) {
 }
 
 static bool is_ours; /* whose loader it is: that of the test */
-static unsigned nlisted, ncut; /* listings; those that were ended after the first object, the program */
+static unsigned nlisted, ncut; /* listings; those that were ended after the first object */
 
 /* Stands before the C library's. The first object is the program. */
 int
@@ -245,7 +245,7 @@ nwrong(void) {
 static void
 load(void) {
 	struct object o = {pick(NUNITS - 2), 1 + pick(3), pick(4), pick(NPATHS), pick(4)};
-	/* With just enough records for the other rule, mostly one of before: so it stays there a while. */
+	/* With just enough records for the other rule, mostly one of before: it stays there a while. */
 	bool is_at_edge = nrecorded == MODULE_HISTORY_ENOUGH && pick(50) > 0;
 	if (is_at_edge) {
 		o = recorded[1 + pick(nrecorded)];

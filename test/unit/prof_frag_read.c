@@ -203,7 +203,7 @@ is_close(double got, double want) {
 	return fabs(got - want) <= 1 + fabs(want) / 100000;
 }
 
-/* A sample of this weight, in objects, whose slab of this name has these regions in use and holes. */
+/* A sample of this weight, in objects, whose slab has so many regions in use and holes. */
 static unsigned
 nwrong_charge(uint64_t name, szind_t szind, double used, double holes, double weight) {
 	static prof_frag_t f;
@@ -296,7 +296,8 @@ nwrong_pinned(const prof_item_t *item, const prof_frag_class_t *c) {
 		return 0; /* a slab of one region has no waste to charge */
 	}
 	return wrong_if(!is_close((double)got, (double)item->pinned + (double)item->gone * part))
-	    || wrong_if(!is_close((double)error, sqrt(variance)) || (double)error > sqrt(variance) + .001)
+	    || wrong_if(!is_close((double)error, sqrt(variance)))
+	    || wrong_if((double)error > sqrt(variance) + .001)
 	    || wrong_if(!(item->gone > 0) && error != (uint64_t)sqrt(variance));
 }
 

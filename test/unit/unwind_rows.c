@@ -1,8 +1,8 @@
 /*
  * Rows of unwinding in one word, and their cache. Every kind of row with offsets on both sides of
  * each limit is packed, and what the word says is what the row was; rows of addresses that share
- * entries of the cache are found, moved, lost and forgotten, and each is that of the call before the
- * address; each counter is moved and read back.
+ * entries of the cache are found, moved, lost and forgotten, and each is that of the call before
+ * its address; each counter is moved and read back.
  */
 #include "test.h"
 
@@ -17,7 +17,8 @@ extern char _start[] __attribute__((weak)); /* which has no caller */
 #define LIMIT (INT64_C(8) << (ROW_OFF_BITS - 1)) /* bytes: an offset is from -LIMIT to below it */
 
 static const int64_t offs[] = {0, 1, -4, 4, 8, -8, 12, 16, -16, 24, -24, LIMIT - 8, LIMIT - 1,
-	LIMIT, -LIMIT, -LIMIT - 1, -LIMIT - 8, 2 * LIMIT, -2 * LIMIT, 4 * LIMIT + 8, INT64_MAX - 7, INT64_MIN};
+	LIMIT, -LIMIT, -LIMIT - 1, -LIMIT - 8, 2 * LIMIT, -2 * LIMIT, 4 * LIMIT + 8, INT64_MAX - 7,
+	INT64_MIN};
 
 static bool
 fits(int64_t off) {
