@@ -17,4 +17,6 @@ try names "a wall clock that was set back does not keep names away"
 try jobs "a job that was answered in its place, a mark without a profile, a stop of an idle process, a start that was left for one"
 try server "connections: which one goes for a new one, and which took too long"
 try store "which of the dead go: too old, too many, too large, too many alike"
+try elsewhere "when the memory of a process is that of another allocator"
+try profile "the profile of a dead process, where each step fails alone"
 done_testing

@@ -383,8 +383,77 @@ confirms(void) {
 	confirm("confirmed meanwhile, 0", "0", 0, 0, 0, true, 0);
 }
 
+static proc_t *held; /* NULL: there is no memory for a record */
+
+proc_t *
+watch_hold(jeprof_target_t *t) {
+	(void)t;
+	return held;
+}
+
+/*
+ * The processes of one user are asked by half of the jobs at most, this one among them; sleeping
+ * jobs, those of other users and those whose user is not known yet do not count, and root may all.
+ */
+static void
+enter_users(void) {
+	enum { MOST = 9 };
+	static job_t others[4 * MOST];
+	for (unsigned max = 1; max <= MOST; max++) {
+		for (unsigned n = 0; n < MOST; n++) {
+			for (unsigned uid = 0; uid < 3; uid++) {
+				job_t j = {.target = {.uids = {7, uid, 8}}};
+				unsigned k = 0;
+				for (; k < n; k++) {
+					others[k] = (job_t){.uid = uid, .has_uid = true};
+				}
+				for (; k < n + MOST; k++) {
+					others[k] = (job_t){.uid = uid + 1, .has_uid = true};
+				}
+				for (; k < n + 2 * MOST; k++) {
+					others[k] = (job_t){.uid = uid, .has_uid = true, .is_sleeping = true};
+				}
+				for (; k < n + 3 * MOST; k++) {
+					others[k] = (job_t){.uid = uid};
+				}
+				for (unsigned i = 0; i < k; i++) {
+					others[i].next = i + 1 < k ? &others[i + 1] : &j;
+				}
+				jobs = others;
+				options.scrapes_max = max;
+				bool may = uid == 0 || max == 1 || 2 * (n + 1) <= max + max % 2;
+				expect("a job of a user", try_enter_user(&j), may);
+				expect("its user", j.has_uid && j.uid == uid, true);
+			}
+		}
+	}
+	jobs = NULL;
+	options.scrapes_max = 4;
+}
+
+/* One process is asked by so many jobs at once, and each that tries is counted there. */
+static void
+enter_processes(void) {
+	proc_t p = {.pid = 0};
+	for (unsigned i = 0; i < 2 * PER_PROCESS; i++) {
+		job_t j = {.proc = NULL};
+		held = i % 2 == 0 ? NULL : &p;
+		expect("a job of a process", try_enter_process(&j), held != NULL && i / 2 < PER_PROCESS);
+		expect("its record", j.proc == held, true);
+		expect("is counted", p.scrapes, (i + 1) / 2);
+	}
+	p.scrapes = PER_PROCESS - 1;
+	held = &p;
+	job_t last = {.proc = NULL}, more = {.proc = NULL};
+	expect("the last job", try_enter_process(&last), true);
+	expect("one more", try_enter_process(&more), false);
+	expect("it is counted all the same", p.scrapes, PER_PROCESS + 1);
+}
+
 int
 main(void) {
+	enter_users();
+	enter_processes();
 	confirms();
 	run_one(false);
 	run_one(true);

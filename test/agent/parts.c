@@ -69,7 +69,8 @@ check_user(unsigned uid, const char *want) {
 static void
 check_users(void) {
 	FILE *out = fopen("passwd", "w");
-	fputs("root:x:0:0::/root:/bin/sh\n# remark\n+::::::\nlong:x:7:7:", out);
+	fputs("root:x:0:0::/root:/bin/sh\n# remark\n+::::::\nodd:x:9z:9::/:\nshort:x\n"
+	    "spaced:x: 9:9::/:\nplus:x:+9:9::/:\nnoend:x:9\nlong:x:7:7:", out);
 	for (int i = 0; i < 100000; i++) {
 		fputc('n', out);
 	}

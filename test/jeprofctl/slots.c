@@ -46,11 +46,16 @@ wrong(const char *what, long long got, long long want) {
 	}
 }
 
+static bool is_unreadable;
+
 /* Only slots and leases may be read. */
 bool
 client_read_memory(const jeprof_target_t *t, uint64_t at, void *buf, size_t size) {
 	uint64_t off = at - t->block, slots = offsetof(prof_mailbox_t, slots),
 	    leases = offsetof(prof_mailbox_t, leases);
+	if (is_unreadable) {
+		return false;
+	}
 	bool is_of_slots = off >= slots && off + size <= slots + sizeof(box.slots),
 	    is_of_leases = off >= leases && off + size <= leases + sizeof(box.leases);
 	wrong("only these are read", is_of_slots || is_of_leases, true);
@@ -68,11 +73,16 @@ client_write_memory(const jeprof_target_t *t, uint64_t at, const void *word, siz
 	return true;
 }
 
+static unsigned nsleeps;
+static bool is_quiet; /* time passes, and nothing else happens */
+
 /* The process may have begun to read a request just before it was taken back. */
 void
 client_sleep_ms(int64_t ms) {
-	(void)ms;
-	if (draw() % 2 == 0) {
+	nsleeps++;
+	if (is_quiet) {
+		now_ms += ms;
+	} else if (draw() % 2 == 0) {
 		box.slots[freed].answer_nonce = box.slots[freed].nonce;
 		ntaken[strcmp(model[freed].verb, "start") == 0]++;
 	}
@@ -198,17 +208,117 @@ look_at_pending(jeprof_target_t *t) {
 	wrong("starts and sets", jeprof_count_pending(t), n[0] + n[1]);
 	if (pick(4) == 0) {
 		jeprof_withdrawn_t w;
-		ntaken[0] = ntaken[1] = 0;
+		ntaken[0] = ntaken[1] = nsleeps = 0;
 		wrong("they are taken back", jeprof_withdraw_pending(t, &w), 0);
 		wrong("starts taken back", w.starts, n[1] - ntaken[1]);
 		wrong("sets taken back", w.sets, n[0] - ntaken[0]);
 		wrong("none is pending", jeprof_count_pending(t), 0);
+		wrong("what may be read by then is waited for", nsleeps, n[0] + n[1]);
 	}
 	t->sequence = 0;
 }
 
+/* Whether a start is pending that differs in one thing from one that is, in that slot alone. */
+static void
+try_alone(const char *what, prof_slot_t s, jeprof_way_t way, bool want) {
+	jeprof_target_t t = {.way = way, .block = 4096, .clock_ahead_ms = CLOCK_AHEAD};
+	char text[JEPROF_TEXT + 1];
+	unsigned i = pick(PROF_MAILBOX_SLOTS);
+	memset(&box, 0, sizeof(box));
+	s.checksum = prof_mailbox_sum(s.sequence, s.nonce, s.text,
+	    s.length < sizeof(s.text) ? s.length : sizeof(s.text));
+	box.slots[i] = s;
+	memset(text, 'y', JEPROF_TEXT);
+	text[JEPROF_TEXT] = '\0';
+	bool is_found = jeprof_find_pending(&t, "start", text);
+	wrong(what, is_found, want);
+	bool is_other = strlen(text) != s.length || memcmp(text, s.text, s.length) != 0;
+	wrong(what, is_found && is_other, false);
+}
+
+static void
+look_at_one(void) {
+	prof_slot_t s = {.sequence = 7, .nonce = 8, .answered = 6, .answer_nonce = 5, .length = 9}, o;
+	memset(s.text, 'z', sizeof(s.text));
+	memcpy(s.text, "start a:1", 9);
+	try_alone("by its memory", s, jeprof_way_memory, true);
+	try_alone("by system calls", s, jeprof_way_calls, true);
+	try_alone("by a directory", s, jeprof_way_dir, false);
+	try_alone("by no way", s, jeprof_way_none, false);
+	is_unreadable = true;
+	prof_lease_t lease;
+	jeprof_target_t t = {.way = jeprof_way_memory};
+	wrong("no lease", client_read_lease(&t, 0, 7, &lease), false);
+	try_alone("that cannot be read", s, jeprof_way_memory, false);
+	is_unreadable = false;
+	static const struct {
+		const char *what;
+		size_t at;
+		uint32_t value;
+		bool want;
+	} rows[] = {{"the first request", offsetof(prof_slot_t, sequence), 1, true},
+	    {"no request", offsetof(prof_slot_t, sequence), 0, false},
+	    {"an answered one", offsetof(prof_slot_t, answered), 7, false},
+	    {"one that is taken", offsetof(prof_slot_t, answer_nonce), 8, false},
+	    {"the longest", offsetof(prof_slot_t, length), PROF_MAILBOX_TEXT - 1, true},
+	    {"too long a one", offsetof(prof_slot_t, length), PROF_MAILBOX_TEXT, false},
+	    {"far too long", offsetof(prof_slot_t, length), UINT32_MAX, false},
+	    {"the verb alone", offsetof(prof_slot_t, length), 5, true},
+	    {"a longer word", offsetof(prof_slot_t, length), 4, false}};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		o = s;
+		memcpy((char *)&o + rows[i].at, &rows[i].value, sizeof(rows[i].value));
+		try_alone(rows[i].what, o, jeprof_way_memory, rows[i].want);
+	}
+}
+
+/* A client with a start of its own in slot 2, and another one's in `other`; how long it waits. */
+static void
+come_second(unsigned other, bool want, unsigned naps) {
+	jeprof_target_t t = {.way = jeprof_way_memory, .block = 4096, .clock_ahead_ms = CLOCK_AHEAD,
+		.slot = 2, .sequence = 3};
+	memset(&box, 0, sizeof(box));
+	for (unsigned k = 0; k < 2; k++) {
+		prof_slot_t *s = &box.slots[k == 0 ? 2 : other];
+		*s = (prof_slot_t){.sequence = 3, .nonce = 4, .length = 5, .text = "start"};
+		s->checksum = prof_mailbox_sum(s->sequence, s->nonce, s->text, s->length);
+	}
+	nsleeps = 0;
+	is_quiet = true;
+	wrong("it comes second", jeprof_comes_second(&t, "start"), want);
+	is_quiet = false;
+	wrong("after a time for the other to withdraw", nsleeps, naps);
+}
+
+/* Only an answer that the request's client has ended, with the other clock, sets that. */
+static void
+look_at_clock(void) {
+	static const struct {
+		int error;
+		const char *text;
+		int64_t ahead;
+	} rows[] = {{ESTALE, "now_ms=1234567: the client has ended", 234567},
+	    {ESTALE, "now_ms=1", -999999}, {ESTALE, "now_ms=: no time", CLOCK_AHEAD},
+	    {ESTALE, "", CLOCK_AHEAD}, {EINVAL, "now_ms=1234567: it is wrong", CLOCK_AHEAD},
+	    {0, "now_ms=1234567", CLOCK_AHEAD}};
+	now_ms = 1000000;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		jeprof_target_t t = {.clock_ahead_ms = CLOCK_AHEAD};
+		jeprof_reply_t reply = {.error = rows[i].error};
+		snprintf(reply.text, sizeof(reply.text), "%s", rows[i].text);
+		wrong("a clock is told", client_try_set_clock(&t, &reply), rows[i].ahead != CLOCK_AHEAD);
+		wrong("and set", t.clock_ahead_ms, rows[i].ahead);
+	}
+}
+
 int
 main(void) {
+	look_at_clock();
+	look_at_one();
+	come_second(2, false, 0);
+	come_second(1, true, 0);
+	come_second(3, true, YIELD_MS / 10);
+	memset(&box, 0, sizeof(box));
 	jeprof_target_t t = {.way = jeprof_way_memory, .block = 4096, .clock_ahead_ms = CLOCK_AHEAD};
 	for (unsigned step = 0; step < 300000; step++) {
 		unsigned i = pick(PROF_MAILBOX_SLOTS);

@@ -45,10 +45,11 @@ test_sizes(void) {
 		uint64_t value;
 	} good[] = {{"0", 0}, {"512", 512}, {"512K", 524288}, {"512k", 524288}, {"64M", 67108864},
 	    {"1.5G", 1610612736}, {"2T", 2199023255552},
-	    {"4KiB", 4096}, {"7B", 7}, {"0.5K", 512}, {"18446744073709551615", UINT64_MAX}};
+	    {"4KiB", 4096}, {"7B", 7}, {"0.5K", 512}, {"18446744073709551615", UINT64_MAX},
+	    {"1.25K", 1280}, {"100.25K", 102656}, {"0000000000000000000000000000007", 7}};
 	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1X", "1.", ".5K", "1KB",
 	    "1.2.3", "0x10", "1e3", "18446744073709551616", "99999999999T", "1Ki", "1KiBx", "1.5",
-	    "1.5B"};
+	    "1.5B", "1.K", "100.K", "1..5K", "00000000000000000000000000000007", "1KKiB"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		check(value_try_parse(good[i].text, size_units, &value) && value == good[i].value, "size",
@@ -66,7 +67,8 @@ test_times(void) {
 		uint64_t ms;
 	} good[] = {{"30s", 30000}, {"5m", 300000}, {"2h", 7200000}, {"1d", 86400000}, {"500ms", 500},
 	    {"1.5s", 1500}, {"7", 7000}, {"0", 0}};
-	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms"};
+	static const char *const bad[] = {"s", "5x", "-5s", "5 s", "5sec", "5K", "1.5ms", "5miB",
+	    "5siB"};
 	uint64_t value;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
 		check(value_try_parse(good[i].text, ms_units, &value) && value == good[i].ms, "time",
@@ -287,6 +289,51 @@ test_stat(void) {
 		snprintf(text, sizeof(text), "%s", brief[i]);
 		check(proc_stat_parse(text, &s) == ESRCH, "stat: too short:", text);
 	}
+}
+
+/* One that has ended and was not waited for: it is not found, or no more, and its end is told. */
+static void
+test_ended(void) {
+	static jeprof_target_t t, before;
+	siginfo_t end;
+	struct rlimit limit;
+	int to_end[2];
+	char byte;
+	if (pipe(to_end) != 0) {
+		return;
+	}
+	pid_t pid = fork();
+	if (pid == 0) {
+		close(to_end[1]);
+		_exit(read(to_end[0], &byte, 1) != 0);
+	}
+	int found = jeprof_find(&before, pid), lives = jeprof_check_same(&before);
+	check(found == 0 && lives == 0 && before.task == pid, "a child that lives:", before.why);
+	close(to_end[1]);
+	waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT);
+	int error = jeprof_find(&t, pid);
+	check(error == ESRCH && strstr(t.why, "has ended; its parent has not yet fetched") != NULL,
+	    "one that has ended:", t.why);
+	check(jeprof_task(pid) == pid && t.task == pid, "its task", "is its first");
+	/* With a descriptor for its threads, and none for what each of them is. */
+	int next = dup(to_end[0]);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	close(next);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)next + 1, limit.rlim_max});
+	error = jeprof_find(&t, pid);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	check(error == EMFILE && strstr(t.why, "threads cannot be listed") != NULL,
+	    "one descriptor is left:", t.why);
+	close(to_end[0]);
+	error = jeprof_check_same(&before);
+	check(error == ESRCH && strstr(before.why, " has ended") != NULL, "since it was found:",
+	    before.why);
+	waitpid(pid, NULL, 0);
+	error = jeprof_check_same(&before);
+	check(error == ESRCH && strstr(before.why, " has ended") != NULL, "and was waited for:",
+	    before.why);
+	error = jeprof_find(&t, pid);
+	check(error == ESRCH && strstr(t.why, "no process ") == t.why, "which is none:", t.why);
 }
 
 /* Without a descriptor nothing is told of a process, not even that it has ended. */
@@ -663,9 +710,9 @@ int
 main(void) {
 	static void (*const tests[])(void) = {test_sizes, test_times, test_denials, test_answers,
 	    test_size_texts, test_time_texts, test_failure_texts, test_codes, test_directories,
-	    test_find, test_stat, test_no_descriptors, test_leases, test_signals, test_withdrawn,
-	    test_below, test_box, test_open, test_ask_dir, test_each, test_input, test_restart_line,
-	    test_states, test_layout};
+	    test_find, test_stat, test_ended, test_no_descriptors, test_leases, test_signals,
+	    test_withdrawn, test_below, test_box, test_open, test_ask_dir, test_each, test_input,
+	    test_restart_line, test_states, test_layout};
 	char what[16];
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		int before = descriptors();

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Values, reasons of a refusal, answers: units.c, with the rooms of bin/ctl, and slots.c; then that no build is larger than promised.
+# Values, reasons of a refusal, answers: units.c, with the rooms of bin/ctl, slots.c and filters.c; then that no build is larger than promised.
 . "$JEMALLOC_SRC/test/include/tap.sh"
 . "$SRC/test/jeprofctl/rooms"
 $CC -std=gnu11 -O1 -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/ctl" -Wl,--wrap=client_write_memory,--wrap=syscall,--wrap=opendir,--wrap=jeprof_check_same -o units "$SRC/test/jeprofctl/units.c" $rooms || exit 1
@@ -7,6 +7,8 @@ $CC -std=gnu11 -O1 -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin" -I"$SRC/bin/c
 ok $? "units of jeprofctl" "$(grep -v ^ok units.out)"
 $CC -std=gnu11 -O1 -Wall -Wextra -Werror -fno-pie -no-pie -Wl,--unresolved-symbols=ignore-all -I"$SRC/src" -I"$SRC/bin" -o slots "$SRC/test/jeprofctl/slots.c" || exit 1
 runs "which slot of a mailbox is taken" ./slots
+$CC -std=gnu11 -O1 -Wall -Wextra -Werror -I"$SRC/src" -I"$SRC/bin" -Wl,--wrap=client_read_proc,--wrap=readlink,--wrap=opendir,--wrap=readdir,--wrap=readdir64,--wrap=closedir -o filters "$SRC/test/jeprofctl/filters.c" $rooms || exit 1
+runs "whose filter of system calls it is" ./filters
 $CC -O2 -Wall -Wextra -Wshadow -Wundef -Werror -I"$SRC/src" -I"$SRC/bin" -o ctl "$SRC"/bin/ctl/*.c "$SRC"/bin/client/*.c
 [ "$(wc -c <ctl)" -lt 180000 ]
 ok $? "less than 180 KB" "$(ls -l ctl)"

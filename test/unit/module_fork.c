@@ -2,14 +2,12 @@
  * A fork while another thread records a loaded object: the child completes the record, whichever
  * instruction that thread had come to, and records what follows with the next numbers. The
  * processor's trap flag stops the look after each instruction; the "other thread" is the handler.
- * And an object for which there was no memory, as in a full box, is recorded later.
  */
 #include "step.h"
 #include "test.h"
 
 #include <dlfcn.h>
 
-#include "meta/base.h"
 #include "meta/region.h"
 #include "os/sys.h"
 #include "unwind/module_history.h"
@@ -72,27 +70,6 @@ on_step(int sig UNUSED, siginfo_t *info UNUSED, void *context UNUSED) {
 	errno = saved;
 }
 
-static bool
-no_memory(void) {
-	return true;
-}
-
-static void
-test_no_memory(void) {
-	uint32_t before = module_history_last();
-	void *library = dlopen("libthread_db.so.1", RTLD_NOW);
-	if (library == NULL) {
-		skip(2, "no other library to load");
-		return;
-	}
-	base_fault_hook = no_memory;
-	module_history_try_look();
-	base_fault_hook = NULL;
-	is_uint(module_history_last(), before, "an object is loaded, and there is no memory for it");
-	module_history_try_look();
-	ok(module_history_last() > before, "the next look records it");
-}
-
 int
 main(void) {
 	struct sigaction sa = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
@@ -111,7 +88,6 @@ main(void) {
 	ok(module_history_last() > 1 && records() == module_history_last(), "the objects are recorded");
 	ok(nforks > 0, "forks where a record is linked and not counted");
 	is_uint(nbad, 0, "each child completes it");
-	test_no_memory();
 	return done_testing();
 }
 

@@ -1,7 +1,9 @@
 /*
  * The history of loaded objects: objects of a few places, load biases, paths and build ids are
- * loaded and unloaded at random, as the loader (of this test) lists them. A model says which get a
- * record, what a profile shows for an address of each, and which objects it lists as gone.
+ * loaded and unloaded at random, as the loader (of this test) lists them. A model says when a look
+ * lists them and forgets unwind rows, which get a record, what a profile shows for an address of
+ * each, and which objects it lists as gone; also where there was no memory, the gate was closed,
+ * another thread was looking, and in a child of that thread's process.
  */
 #include "test.h"
 
@@ -10,10 +12,14 @@
 #include <link.h>
 #include <sys/mman.h>
 
+#include "meta/base.h"
 #include "meta/image.h"
 #include "meta/region.h"
+#include "os/gate.h"
 #include "os/sys.h"
+#include "unwind/frame_scan.h"
 #include "unwind/module_history.h"
+#include "unwind/unwind_backend.h"
 
 enum { UNIT = 4096, NUNITS = 12, MOST = MODULE_HISTORY_MAX };
 
@@ -32,7 +38,8 @@ static unsigned nloaded, nadds, nsubs;
 static struct object recorded[MOST + 1]; /* by number, from 1 on */
 static uint32_t nrecorded;
 
-static const char *const paths[] = {"/a.so", "/b.so", "/b.so.1"};
+enum { NPATHS = 17 };
+static char paths[NPATHS][NPATHS + 1]; /* one of each length, so of each use of a record's bytes */
 
 static uint64_t state = 11;
 
@@ -44,6 +51,8 @@ pick(unsigned n) {
 /* ---- the loader ---- */
 
 typedef int loader_cb_t(struct dl_phdr_info *, size_t, void *);
+
+static bool is_old; /* it does not count what is loaded and unloaded */
 
 static int
 show(const struct object *o, loader_cb_t *cb, void *ctx) {
@@ -57,14 +66,16 @@ show(const struct object *o, loader_cb_t *cb, void *ctx) {
 	ElfW(Phdr) ph[] = {
 		{.p_type = PT_LOAD, .p_flags = PF_R, .p_vaddr = (uintptr_t)memory + o->at * UNIT - bias,
 		    .p_memsz = o->n * UNIT},
+		{.p_type = PT_GNU_EH_FRAME, .p_vaddr = (uintptr_t)memory - bias, .p_memsz = 16},
 		{.p_type = PT_NOTE, .p_vaddr = (uintptr_t)&note - bias, .p_memsz = sizeof(note),
 		    .p_align = 4}};
 	struct dl_phdr_info info = {.dlpi_addr = bias, .dlpi_name = paths[o->path], .dlpi_phdr = ph,
-		.dlpi_phnum = o->build_id != 0 ? 2 : 1, .dlpi_adds = nadds, .dlpi_subs = nsubs};
-	return cb(&info, sizeof(info), ctx);
+		.dlpi_phnum = o->build_id != 0 ? 3 : 2, .dlpi_adds = nadds, .dlpi_subs = nsubs};
+	return cb(&info, is_old ? offsetof(struct dl_phdr_info, dlpi_subs) : sizeof(info), ctx);
 }
 
 static bool is_ours; /* whose loader it is: that of the test */
+static unsigned nlisted, ncut; /* listings; those that were ended after the first object */
 
 /* Stands before the C library's. The first object is the program. */
 int
@@ -76,8 +87,10 @@ dl_iterate_phdr(loader_cb_t *cb, void *ctx) {
 		return real(cb, ctx);
 	}
 	int ret = show(&program, cb, ctx);
+	nlisted += ret == 0;
 	for (unsigned i = 0; i < nloaded && ret == 0; i++) {
 		ret = show(&loaded[i], cb, ctx);
+		ncut += ret != 0;
 	}
 	return ret;
 }
@@ -103,17 +116,49 @@ is_of(const struct object *record, const struct object *o) {
 	return memcmp(record, &kept, sizeof(kept)) == 0;
 }
 
+static struct {
+	unsigned adds, subs; /* as the last look found them */
+	bool has_missed, has_looked;
+	uint64_t generations; /* how often rows were forgotten */
+	unsigned nlisted;
+} seen;
+
 /* An object needs a record if the last one that was there is another one's. */
 static void
-model_look(const struct object *o) {
+model_add(const struct object *o, bool has_memory) {
 	uint32_t last = 0, same = 0;
 	for (uint32_t i = 1; i <= nrecorded; i++) {
 		last = overlap(o, &recorded[i]) ? i : last;
 		same = is_of(&recorded[i], o) ? i : same;
 	}
-	bool is_recorded = nrecorded >= MODULE_HISTORY_ENOUGH ? same != 0 : same != 0 && same == last;
-	if (!is_recorded && nrecorded < MOST) {
-		recorded[++nrecorded] = as_recorded(o);
+	if (nrecorded >= MODULE_HISTORY_ENOUGH ? same != 0 : same != 0 && same == last) {
+		return;
+	}
+	seen.generations += last != 0;
+	if (nrecorded == MOST) {
+		return;
+	}
+	if (!has_memory) {
+		seen.has_missed = true;
+		return;
+	}
+	recorded[++nrecorded] = as_recorded(o);
+}
+
+static void
+model_look(bool has_memory) {
+	unsigned adds = is_old ? 0 : nadds, subs = is_old ? 0 : nsubs;
+	bool must_forget = is_old || subs != seen.subs;
+	seen.generations += must_forget;
+	if (must_forget || !seen.has_looked || seen.has_missed || adds != seen.adds) {
+		seen.nlisted++;
+		seen.has_missed = false;
+		seen.has_looked = true;
+		seen.adds = adds;
+		seen.subs = subs;
+		for (unsigned k = 0; k < nloaded; k++) {
+			model_add(&loaded[k], has_memory);
+		}
 	}
 }
 
@@ -184,7 +229,8 @@ see_gone(void *ctx, const struct sys_module_s *m) {
 static unsigned
 nwrong(void) {
 	uint32_t then = pick(nrecorded + 1), now = then + pick(nrecorded + 1 - then);
-	unsigned off = 1 + pick(NUNITS * UNIT), bad = wrong_if(module_history_last() != nrecorded);
+	unsigned off = pick(2) == 0 ? 1 + pick(NUNITS * UNIT) : (1 + pick(NUNITS)) * UNIT + pick(2);
+	unsigned bad = wrong_if(module_history_last() != nrecorded);
 	bool has_shadows = false;
 	for (uint32_t i = 1; i <= now; i++) {
 		has_shadows = has_shadows || is_shadowed(i, now);
@@ -203,8 +249,12 @@ nwrong(void) {
 
 static void
 load(void) {
-	struct object o = {pick(NUNITS - 2), 1 + pick(3), pick(2), pick(3), pick(4)};
-	if (nrecorded > 0 && pick(3) == 0) {
+	struct object o = {pick(NUNITS - 2), 1 + pick(3), pick(4), pick(NPATHS), pick(4)};
+	/* With just enough records for the other rule, mostly one of before: it stays there a while. */
+	bool is_at_edge = nrecorded == MODULE_HISTORY_ENOUGH && pick(50) > 0;
+	if (is_at_edge) {
+		o = recorded[1 + pick(nrecorded)];
+	} else if (nrecorded > 0 && pick(3) == 0) {
 		/* Like one of before, but for one thing at most. */
 		unsigned *part[] = {&o.bias, &o.path, &o.build_id};
 		o = recorded[1 + pick(nrecorded)];
@@ -231,25 +281,71 @@ step(void) {
 	}
 }
 
+static bool
+no_memory(void) {
+	return true;
+}
+
+static uint64_t
+ngenerations(void) {
+	struct unwind_stats_s stats;
+	unwind_stats_read(&stats);
+	return stats.generations;
+}
+
+/* A look, in one of the states that there are; what it does is what the model says. */
+static unsigned
+nwrong_look(void) {
+	bool is_held = pick(12) == 0, is_stopped = pick(12) == 0, is_full = pick(12) == 0;
+	uint64_t before = ngenerations(), should_before = seen.generations;
+	unsigned bad = 0;
+	is_old = pick(12) == 0;
+	nlisted = seen.nlisted = 0;
+	frame_scan_try_know(1);
+	bad += wrong_if(!frame_scan_is_wanted()) || wrong_if(is_held && !module_history_try_hold())
+	    || wrong_if(is_stopped && !gate_try_stop());
+	base_fault_hook = is_full ? no_memory : NULL;
+	bool has_looked = module_history_try_look();
+	base_fault_hook = NULL;
+	if (is_stopped) {
+		gate_let_go();
+	}
+	if (!is_held) {
+		model_look(!is_stopped && !is_full);
+	}
+	bad += wrong_if(has_looked == is_held) || wrong_if(nlisted != seen.nlisted)
+	    || wrong_if(frame_scan_is_wanted() != is_held) || wrong_if(gate_is_entered(tls_get()));
+	if (is_held && pick(2) == 0) {
+		module_history_release();
+	} else if (is_held || pick(12) == 0) {
+		module_history_postfork_child();
+		seen.has_missed = seen.has_missed || is_held;
+		seen.generations += is_held;
+	}
+	is_old = false;
+	return bad + (wrong_if(ngenerations() - before != seen.generations - should_before) ? 1 : 0);
+}
+
 int
 main(void) {
 	unsigned bad = 0;
 	free(keep(malloc(1)));
 	memory = mmap(NULL, (NUNITS + 1) * UNIT, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (unsigned i = 0; i < NPATHS; i++) {
+		memset(paths[i], '/', i + 1);
+	}
 	is_ours = true;
-	for (unsigned i = 0; i < 6000; i++) {
+	bad += nwrong_look(); /* what the loader counts is not other than before the first look */
+	for (unsigned i = 0; i < 15000; i++) {
 		step();
 		if (pick(3) > 0) {
 			continue;
 		}
-		module_history_try_look();
-		for (unsigned k = 0; k < nloaded; k++) {
-			model_look(&loaded[k]);
-		}
-		bad += nwrong();
+		bad += nwrong_look() + nwrong();
 	}
 	is_ours = false;
 	is_uint(bad, 0, "records of objects that come and go are those of the model");
-	ok(nrecorded > MODULE_HISTORY_ENOUGH, "%u records", (unsigned)nrecorded);
+	is_uint(nrecorded, MOST, "there are as many as there can be");
+	is_uint(ncut, 0, "each listing goes to its end");
 	return done_testing();
 }

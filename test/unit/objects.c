@@ -10,6 +10,8 @@
 #include "unwind/module_history.h"
 #include "unwind/objects.h"
 
+int main(void);
+
 static double (*volatile of_start)(double) = lgamma; /* libm's, which all tests are linked with */
 
 /* A function of an object that is opened now, or NULL. */
@@ -34,6 +36,19 @@ test_opened(void) {
 	}
 }
 
+/* The record of the program, which has the path that is passed; with it those of all others. */
+static void
+test_program(void) {
+	ok(module_history_try_hold(), "nobody is looking");
+	const module_record_t *r = module_history_look_program("/the/program");
+	module_history_release();
+	uint64_t here = (uintptr_t)&main, there = (uintptr_t)of_start;
+	ok(r != NULL && strcmp(r->path, "/the/program") == 0, "the program has a record");
+	ok(r != NULL && here - r->start < r->end - r->start && there - r->start >= r->end - r->start,
+	    "in which its functions are, and no others");
+	ok(module_history_last() >= 3, "libraries have records too");
+}
+
 int
 main(void) {
 	struct object_place_s o;
@@ -47,5 +62,6 @@ main(void) {
 	is_uint(module_history_stamp(frames, 2), 0, "its frames need no stamp");
 	ok(objects_place((uintptr_t)&main, &o) && objects_is_of_start(&o), "the program");
 	test_opened();
+	test_program();
 	return done_testing();
 }

@@ -547,6 +547,8 @@ test_fork_in_hook(void) {
 /* ------------------------------------------------------------------ a program at its limit */
 
 static size_t lacking; /* bytes that must be given back before any are lent again */
+static size_t given; /* bytes given back before the first that are lent */
+static bool is_lent;
 
 static void *
 mmap_at_limit(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
@@ -554,33 +556,56 @@ mmap_at_limit(void *addr, size_t size, int prot, int flags, int fd, off_t off) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
+	is_lent = true;
 	return os_hooks_real.mmap(addr, size, prot, flags, fd, off);
 }
 
 static int
 munmap_at_limit(void *addr, size_t size) {
 	lacking -= size < lacking ? size : lacking;
+	given += is_lent ? 0 : size;
 	return os_hooks_real.munmap(addr, size);
 }
 
-/* The dump gives back its reserve of 6 MiB, then what arenas do not use. */
+/*
+ * The dump gives back its reserve of 6 MiB, then as much of what arenas do not use, each only if it
+ * must; and makes the reserve again when it can. If all that did not help, the same is not tried
+ * again.
+ */
 static void
 test_at_limit(void) {
+	enum { MIB = 1 << 20, OF_ARENAS = 64 * MIB };
 	static const struct {
 		size_t lacking;
+		size_t unused; /* what arenas get to have unused before */
+		prof_kind_t kind;
 		int err;
-	} rows[] = {{1, 0}, {7 << 20, 0}, {(size_t)1 << 40, ENOMEM}, {0, 0}};
+		size_t least, most; /* of what is given */
+	} rows[] = {{1, OF_ARENAS, prof_kind_manual, 0, 6 * MIB, 6 * MIB},
+	    {6 * MIB, 0, prof_kind_manual, 0, 6 * MIB, 6 * MIB},
+	    {6 * MIB + 1, 0, prof_kind_manual, 0, 12 * MIB, 16 * MIB},
+	    {7 * MIB, 0, prof_kind_manual, 0, 12 * MIB, 16 * MIB},
+	    {1, 0, prof_kind_delta, ENODATA, 0, 0},
+	    {(size_t)1 << 40, OF_ARENAS, prof_kind_manual, ENOMEM, 12 * MIB, 16 * MIB},
+	    {1, 0, prof_kind_manual, ENOMEM, 0, 0},
+	    {1, 4 * OF_ARENAS, prof_kind_manual, 0, 6 * MIB, 10 * MIB},
+	    {0, 0, prof_kind_manual, 0, 0, 0},
+	    {6 * MIB, 0, prof_kind_manual, 0, 6 * MIB, 6 * MIB}};
 	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
-		free(keep(malloc(64 << 20)));
+		free(rows[i].unused == 0 ? NULL : keep(malloc(rows[i].unused)));
 		snprintf(path, sizeof(path), "%s/limit%u", dir, i);
 		hooks = os_hooks_real;
 		hooks.mmap = mmap_at_limit;
 		hooks.munmap = munmap_at_limit;
 		lacking = rows[i].lacking;
+		given = 0;
+		is_lent = false;
 		os_hooks = &hooks;
-		int err = prof_mdump(prof_kind_manual, path, false, NULL);
+		int err = prof_mdump(rows[i].kind, path, false, NULL);
 		os_hooks = &os_hooks_real;
-		is_int(err, rows[i].err, "a dump where %zu bytes are lacking", rows[i].lacking);
+		is_int(err, rows[i].err, "row %u: a dump where %zu bytes are lacking", i,
+		    rows[i].lacking);
+		ok(given >= rows[i].least && given <= rows[i].most, "it gives back %zu", given);
 		ok((slurp(path) > 0) == (rows[i].err == 0), "and its file");
 	}
 }
