@@ -34,7 +34,7 @@
 # as its program does, live with 128 + the signal that ends it or as jeprofctl failed, doctor by its
 # verdict, and verbs of jeprofctl as that does. Needs nothing but perl-base; better with
 # jeprof-symbolize, llvm-symbolizer or addr2line (lines), c++filt (C++ names), objdump (--disasm),
-# dot (pictures), gzip, xz, zstd, curl; with jeprofctl for live processes and black boxes.
+# dot (pictures), gzip, xz, zstd, bzip2, curl; with jeprofctl for live processes and black boxes.
 # scripts/join-jeprof makes one file of the rooms, bin/jeprof.d/: this one as it is, then each in a
 # block of its own, or, where few commands need it, as text for Rooms.
 

@@ -10,8 +10,9 @@ use Fcntl qw(O_RDONLY O_NONBLOCK O_NOCTTY F_SETFL);
 use constant FRONT => 65536; # bytes in which the header of a profile is searched
 
 # Compressed forms: [first bytes, program that unpacks them from stdin to stdout with -dcq].
-my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 'zstd']);
-my $packed = qr/\.(?:gz|xz|zst)/; # suffixes of such files
+my @packers = (["\x1f\x8b", 'gzip'], ["\xfd7zXZ\0", 'xz'], ["\x28\xb5\x2f\xfd", 'zstd'],
+	['BZh', 'bzip2']);
+my $packed = qr/\.(?:gz|xz|zst|bz2)/; # suffixes of such files
 
 # How the first line of a pack and of each text form of a profile but collapsed stacks begins.
 our $header = qr{heap_v2/\d|heap profile:|--- *(?:symbol|contention|mutex|Stacks:)|jeprof_pack/\d};

@@ -140,7 +140,7 @@ SKIP: {
 	my ($code, $out) = run('sh', '-c', '(ulimit -f 0; exec "$@") 2>&1 | cat', 'sh', $^X, $jeprof, 'top', 'ours.heap.gz');
 	like($out, qr/cache/, 'where no file can be written: no temporary one is needed') or diag $out;
 }
-for my $case (['xz', 'xz'], ['zstd', 'zst']) {
+for my $case (['xz', 'xz'], ['zstd', 'zst'], ['bzip2', 'bz2']) {
 	my ($program, $suffix) = @$case;
 	my $file = "serve.77.20260102T030405.000Z.3.m0.heap.$suffix";
     SKIP: {
@@ -153,7 +153,7 @@ for my $case (['xz', 'xz'], ['zstd', 'zst']) {
 		spew('cut.heap', substr slurp($file), 0, 150);
 		is((jeprof('top', 'cut.heap'))[0] % 2, 1, "$program, cut off: exit 1 or 3");
 	}
-	my ($magic) = $program eq 'xz' ? "\xfd7zXZ\0" : "\x28\xb5\x2f\xfd";
+	my $magic = { xz => "\xfd7zXZ\0", zstd => "\x28\xb5\x2f\xfd", bzip2 => 'BZh' }->{$program};
 	my ($code, $out, $err) = do { local $ENV{PATH} = '/nonexistent';
 		jeprof('top', spew('packed.heap', $magic . 'x' x 50)) };
 	is("$code|$out|$err", "1||jeprof: packed.heap: compressed by $program, and $program is not installed\n",
