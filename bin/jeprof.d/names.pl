@@ -201,7 +201,7 @@ sub line_tools { return grep { Tool::find($_) } @tools }
 # that the profile has named, if it has not done so before. A doubt (a message that makes the exit
 # code 3), and no more, if there is neither a program that tells lines nor a pack with some.
 sub add_lines {
-	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
+	return Talk::doubt_names('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
 	    unless %Pack::lines || line_tools();
 	my @keys = sort keys %by_object;
 	ask_all(map { [$Object::by_key{$_}, $by_object{$_}] } @keys);
@@ -255,7 +255,7 @@ sub found_lines {
 		tell_engine($tool, $path);
 		return $found;
 	}
-	Talk::doubt("$path: " . join(' and ', @there) . ' failed; its lines are missing') if @there;
+	Talk::doubt_names("$path: " . join(' and ', @there) . ' failed; its lines are missing') if @there;
 	return {};
 }
 

@@ -128,10 +128,10 @@ sub found {
 sub complain {
 	my ($self, @refused) = @_;
 	my $used = $self->{elf} ? "; using $self->{elf}{path}" : '; its names are not used';
-	Talk::doubt("$_$used") for @refused;
+	Talk::doubt_names("$_$used") for @refused;
 	return if @refused || $self->{elf} || !$self->is_file;
 	my $id = $self->{id};
-	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing ("
+	Talk::doubt_names("$self->{path}: not found or not an ELF file; its names are missing ("
 		    . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
 		    . join ', or ', Missing::places_to_have($self, $id, 1));
 }
@@ -319,7 +319,7 @@ sub program_path {
 	my $id = length $module->{id} ? " (build-id $module->{id})" : '';
 	my $why = $elf ? "$given is another build (build-id " . ($elf->build_id || 'none') . ')'
 	    : 'its names need --exe=FILE';
-	Talk::doubt("$dump->{file}: has no path of the program$id; $why");
+	Talk::doubt_names("$dump->{file}: has no path of the program$id; $why");
 	return '[program]';
 }
 
@@ -390,7 +390,7 @@ sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
 	my $elf = Elf::open_file($given);
 	return if !$elf || $dump->{symbols};
-	return Talk::doubt("$dump->{file}: does not tell where $given was loaded, which is linked to no fixed address; its names are missing")
+	return Talk::doubt_names("$dump->{file}: does not tell where $given was loaded, which is linked to no fixed address; its names are missing")
 	    if $elf->{type} != Elf::ET_EXEC();
 	my $path = Cwd::abs_path($given);
 	my $object = Object::get('', $path);

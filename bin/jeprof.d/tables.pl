@@ -46,7 +46,7 @@ sub check_names {
 		$all += abs $row->[0];
 		$bare += abs $row->[0] if $row->[1];
 	}
-	Talk::doubt(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)',
+	Talk::doubt_names(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)',
 		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 

@@ -4,6 +4,7 @@
 package Talk;
 
 our @doubted; # the texts of the doubts, each once
+our $names_matter = 1; # 0: that names are missing is a note, not a doubt
 our $listener; # a sub that gets each message instead of standard error, while the screen is in use
 my %said; # the messages that were printed
 
@@ -45,6 +46,12 @@ sub doubt {
 	my ($text) = @_;
 	push @doubted, $text unless grep { $_ eq $text } @doubted;
 	say_once($text);
+}
+
+# A doubt that is about names or lines alone: sums and rates are right without them.
+sub doubt_names {
+	my ($text) = @_;
+	return $names_matter ? doubt($text) : note($text);
 }
 
 # A word as a shell takes it, in quotes if it needs them; of --NAME=VALUE only the value is quoted.
