@@ -61,9 +61,9 @@ function address() {
 	/** @type {{[letter: string]: string}} */
 	const said = {};
 	location.hash.slice(1).split('&').forEach(part => {
-		const at = part.indexOf('='), key = part.slice(0, Math.max(at, 0));
+		const [key, ...text] = part.split('=');
 		try {
-			said[key] = decodeURIComponent(part.slice(at + 1));
+			said[key] = decodeURIComponent(text.join('='));
 		} catch (error) {
 			said[key] = '';
 		}
@@ -205,11 +205,12 @@ function set_controls() {
 	by_age.hidden = !view.ages;
 	control('snap').value = String(state.snapshot);
 	control('from').value = compared === null ? '' : String(compared);
-	control('thread').value = part;
-	if (control('thread').value !== part) {
-		const shown = view.model.choices().find(choice => choice.part === state.part);
-		element('thread').append(option(shown ? shown.text : part, part));
-		control('thread').value = part;
+	const thread = control('thread');
+	thread.value = part;
+	if (thread.value !== part) {
+		const { text } = view.model.choices().filter(choice => choice.part === state.part)[0];
+		thread.append(option(text, part));
+		thread.value = part;
 	}
 	control('metric').value = state.metric;
 	control('colour').value = state.colour;
