@@ -108,6 +108,9 @@ sub span {
 	return undef;
 }
 
+# The longest span() of some Dumps, which are added up; undef if none is known.
+sub longest { return (sort { $b <=> $a } grep { defined } map { span($_) } @_)[0] }
+
 # [from, to] in seconds of each column. The column that $span lies in ends there; the last one ends
 # at $span, or at four times its beginning if $span is undef or not above that beginning. Columns
 # that begin after $span keep their bounds.
@@ -191,6 +194,9 @@ sub limits {
 	return () unless defined $older || defined $younger;
 	for my $dump (@dumps) {
 		Talk::fail(1, missing($dump)) unless is_told($dump);
+		Talk::doubt("$dump->{file}: does not say how long it was profiled: of ages above "
+			    . text($bounds[-1]) . ' only that is known')
+		    if !defined span($dump) && grep { defined && $_ > $bounds[-1] } $older, $younger;
 	}
 	return ($older, $younger);
 }

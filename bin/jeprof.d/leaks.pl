@@ -317,7 +317,7 @@ sub print_series {
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
 		printf "%12s %s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option),
 		    Noise::column(12, defined $row->{rate}
-			? Noise::text(Noise::WIDTH() * $row->{rate_error}, $option) : '-'),
+			? Noise::text(Noise::WIDTH() * $row->{rate_error}, $option) : '-'), # of many samples: see Noise::margin
 		    Series::signed($row->{grown}, $option), Print::human($row->{live}, $option),
 		    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
 	}
@@ -393,7 +393,7 @@ sub past_gate {
 	my ($option, $gate, @series) = @_;
 	my @past;
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {
-		my $rate = Course::per_minute($dump);
+		my $rate = Course::per_minute($dump) // 0;
 		push @past, sprintf 'past the gate: the process%s grew by %s, the limit is %s',
 			length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
 			Series::rate_text($gate, 1, $option) if $rate > 0 && $rate >= $gate;

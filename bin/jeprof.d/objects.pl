@@ -84,8 +84,9 @@ sub candidates {
 	my $path = $self->{path};
 	my @list;
 	push @list, $program if $self->{is_main} && defined $program;
-	push @list, grep { base_name($_) eq $self->title } @extra;
-	push @list, map { ("$_$path", "$_/" . $self->title) } grep { length } $sysroot, @prefixes;
+	my $name = base_name($path);
+	push @list, grep { base_name($_) eq $name } @extra;
+	push @list, map { ("$_$path", "$_/$name") } grep { length } $sysroot, @prefixes;
 	push @list, map { "$_$path" } @above if $self->{id} && $path =~ m{^/};
 	push @list, $path unless length $sysroot && !$self->{id};
 	push @list, "$path (deleted)" if $self->{gone} && !length $sysroot; # a file may be called so
@@ -365,7 +366,7 @@ sub mark_main {
 		last if $main;
 	}
 	if (!$main && defined $given) {
-		($main) = grep { $_->title eq Object::base_name($given) } @objects;
+		($main) = grep { Object::base_name($_->{path}) eq Object::base_name($given) } @objects;
 	}
 	$main ||= $objects[0];
 	if ($main) {
@@ -415,7 +416,7 @@ sub number {
 		$offset = defined $range->{bias} ? $address - $range->{bias} : offset_in($range, $address, $names);
 	}
 	my $key = ($object ? $object->{key} : '') . "\0$offset";
-	$key .= "\0@$names" if $names;
+	$key = join "\0", $key, @$names if $names;
 	return $number{$key} //= new_place($object, $offset, $address, $names);
 }
 

@@ -25,8 +25,15 @@ sub clean {
 	return $text unless $text =~ /[\x80-\xff]/;
 	$text =~ s/\xc2[\x80-\x9f]/??/g;
 	$text =~ s/\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])/???/g;
-	$text =~ tr{\x80-\x9f}{?} unless utf8::decode(my $copy = $text);
+	$text =~ tr{\x80-\x9f}{?} unless is_utf8($text);
 	return $text;
+}
+
+# Whether a text is UTF-8; utf8::decode() also takes what that does not have, surrogates and numbers
+# above 0x10ffff.
+sub is_utf8 {
+	my ($text) = @_;
+	return $text !~ /\xed[\xa0-\xbf]|\xf4[\x90-\xbf]|[\xf5-\xff]/ && utf8::decode($text);
 }
 
 # A text of several lines as clean() makes each.
