@@ -177,12 +177,9 @@ sub seconds {
 sub text {
 	my ($seconds) = @_;
 	return '-' unless defined $seconds;
-	for my $unit ([86400, 'd', 2], [3600, 'h', 2], [60, 'm', 2], [1, 's', 1]) {
-		my $value = $seconds / $unit->[0];
-		return sprintf $value < 9.95 ? '%.1f%s' : '%.0f%s', $value, $unit->[1]
-		    if $value >= $unit->[2] || $unit->[1] eq 's';
-	}
-	return '-';
+	my ($unit) = grep { $seconds >= 2 * $_->[0] } [86400, 'd'], [3600, 'h'], [60, 'm'];
+	my ($length, $letter) = @{ $unit // [1, 's'] };
+	return sprintf $seconds / $length < 9.95 ? '%.1f%s' : '%.0f%s', $seconds / $length, $letter;
 }
 
 # (older, younger): the limits of --older and --younger in seconds, undef for one that is not given;

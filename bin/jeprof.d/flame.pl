@@ -121,7 +121,7 @@ sub draw_tree {
 	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
 	my $amount = sub { amount($_[0], $option) };
 	my $title = escape(Top::process($view)
-	    . (length $view->{tag} ? ", thread $view->{tag}" : '') . Options::filters($option));
+		    . (length $view->{tag} ? ", thread $view->{tag}" : '') . Options::filters($option));
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
 	    WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};

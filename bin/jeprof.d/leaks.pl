@@ -395,8 +395,8 @@ sub past_gate {
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {
 		my $rate = Course::per_minute($dump) // 0;
 		push @past, sprintf 'past the gate: the process%s grew by %s, the limit is %s',
-			length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
-			Series::rate_text($gate, 1, $option) if $rate > 0 && $rate >= $gate;
+		    length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
+		    Series::rate_text($gate, 1, $option) if $rate > 0 && $rate >= $gate;
 	}
 	for my $series (grep { @{ $_->{suspects} } } @series) {
 		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
@@ -405,8 +405,8 @@ sub past_gate {
 		$rate += $_->{rate} for @{ $series->{suspects} };
 		next if $rate < $gate;
 		push @past, sprintf 'past the gate: suspects%s grow by %s, the limit is %s',
-			length $series->{pid} ? " of pid $series->{pid}" : '',
-			Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option);
+		    length $series->{pid} ? " of pid $series->{pid}" : '',
+		    Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option);
 	}
 	return @past;
 }

@@ -167,16 +167,20 @@ sub mismatch {
 # file it is the object; undef if the file of the object is not here.
 sub symbol_elf {
 	my ($self) = @_;
-	my $elf = $self->elf;
-	return $self->{symbol_elf} //= !$elf || $elf->has_symtab ? $elf : $self->debug_elf || $elf;
+	return $self->elf_that('has_symtab');
 }
 
-# The Elf with source lines: the object itself, or its separate debug file. Without a debug file it
-# is the object; undef if the file of the object is not here.
+# The same with source lines.
 sub line_elf {
 	my ($self) = @_;
+	return $self->elf_that('has_lines');
+}
+
+# The same of what a method of Elf asks for.
+sub elf_that {
+	my ($self, $has) = @_;
 	my $elf = $self->elf;
-	return $self->{line_elf} //= !$elf || $elf->has_lines ? $elf : $self->debug_elf || $elf;
+	return $self->{$has} //= !$elf || $elf->$has ? $elf : $self->debug_elf || $elf;
 }
 
 # The Elf of the separate debug file; undef if there is none. A file with another build-id is passed

@@ -425,8 +425,9 @@ sub make_report {
 	my $last = telling(@{ $groups[0] });
 	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
 		    . 'profiles in ' . $dir), "\n";
-	Talk::next_is('open', [$file]) if Writing::can_be_read($file);
-	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
+	my $can_open = Writing::can_be_read($file);
+	Talk::next_is('open', [$file]) if $can_open;
+	Talk::note(($can_open ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
 
 # Why there is no report, in words: the text of the failure, else the likely reason that there is no

@@ -90,6 +90,11 @@ is(-s 'm.html' ? 1 : 0, 1, 'and there is a report');
 is($code, 137, 'run: killed by signal 9: 128 + 9');
 cmp_ok(scalar(() = glob 'kept/*.f.heap'), '>', 0, '--dumps: the profiles are there');
 is((jeprof(@run, '--dumps', 'kept', $app, 0, 0))[0], 2, '--dumps: not where profiles are');
+{
+	my $as = -x $jeprof =~ s{[^/]*$}{jeprofctl}r ? 'is now' : 'was in its last profile, if it has written one';
+	($code, $out, $err) = jeprof(@run, '-o', 'left.html', '--', 'sh', '-c', "$app 0 3 >/dev/null 2>&1 </dev/null & sleep 1");
+	like($err, qr/^jeprof: process \d+ still runs: the report has it as it $as; later: /m, 'what the report has of a process that still runs');
+}
 mkdir 'mine';
 is((jeprof(@run, '--dumps', 'mine', '--', 'sh', '-c', 'kill -9 $$'))[0], 137, 'no profile comes out');
 is(-d 'mine' ? 1 : 0, 1, '--dumps: a directory that was there stays');
