@@ -18,7 +18,7 @@ use constant SHORTEST => 10; # seconds: growth in a shorter series may be that o
 
 # The verb "leaks". Fails with status 2 if no process has LEAST profiles, and the last profile of
 # none has ages or lines of its last seconds (Course). With --gate the exit code tells the gate: a
-# doubt is what past_gate() says, and that names are missing is none.
+# doubt is what past_gate() says, and that names are missing is none; 1 if suspects have no times.
 sub command {
 	my ($option, @files) = @_;
 	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
@@ -34,11 +34,14 @@ sub command {
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
 	judge_ages($work, $_) for grep { @{ $_->{snaps} } < LEAST() && is_aged($_) } @series;
 	my @past = defined $gate ? past_gate($option, $gate, @series) : ();
-	if ($option->{json}) { print_json($option, $gate, scalar @past, @series) } else { print_series($work, $_)
+	my @untimed = defined $gate ? grep { @{ $_->{suspects} } && !is_timed($_) } @series : ();
+	my $is_past = @past ? 'true' : @untimed ? 'null' : 'false';
+	if ($option->{json}) { print_json($option, $gate, $is_past, @series) } else { print_series($work, $_)
 		    for @series }
 	say_least($option, $work->{snaps}[-1]{dump});
 	$work->{fold}->say_missing($option);
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
+	Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate') if @untimed;
 	Talk::doubt($_) for @past;
 	my ($worst) = grep { @{ $_->{suspects} } } @series;
 	say_next($option, $worst->{suspects}[0]{names}[0], $worst->{snaps}[-1]{dump}{file}, @files)
@@ -369,7 +372,7 @@ sub row_json {
 	    map { Top::json_string($_) } @{ $row->{names} };
 }
 
-# Prints all series as JSON; $gate: undef without --gate; $is_past: whether one is past it.
+# Prints all series as JSON; $gate: undef without --gate; $is_past: whether one is past it, as JSON.
 sub print_json {
 	my ($option, $gate, $is_past, @series) = @_;
 	my @text = map {
@@ -382,12 +385,14 @@ sub print_json {
 		    join(",\n", @rows), $series->{stacks} ? ",\n\"stacks\":[\n"
 		    . join(",\n", map { Since::row_json($_) } @{ $series->{stacks} }) . "\n]" : ''
 	} @series;
-	my $told = defined $gate ? sprintf '{"per_minute":%.0f,"past":%s}', $gate, $is_past ? 'true' : 'false' : 'null';
+	my $told = defined $gate ? sprintf '{"per_minute":%.0f,"past":%s}', $gate, $is_past : 'null';
 	print "{\"index\":\"$option->{index}\",\"gate\":$told,\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
 
-# For --gate: a text for each process whose suspects together grow by $gate bytes a minute or more.
-# Fails with status 1 if there are suspects in profiles without times. Where the profiles are too few to judge and have no ages, the growth of
+# Whether the suspects of a series have rates: its profiles have times, or one has ages.
+sub is_timed { return defined $_[0]{span} || $_[0]{stacks} ? 1 : 0 }
+
+# For --gate: a text for each process whose suspects together grow by $gate bytes a minute or more. Where the profiles are too few to judge and have no ages, the growth of
 # the whole process counts, by the course that the last one tells.
 sub past_gate {
 	my ($option, $gate, @series) = @_;
@@ -398,9 +403,7 @@ sub past_gate {
 		    length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
 		    Series::rate_text($gate, 1, $option) if $rate > 0 && $rate >= $gate;
 	}
-	for my $series (grep { @{ $_->{suspects} } } @series) {
-		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
-		    unless defined $series->{span} || $series->{stacks};
+	for my $series (grep { @{ $_->{suspects} } && is_timed($_) } @series) {
 		my $rate = 0;
 		$rate += $_->{rate} for @{ $series->{suspects} };
 		next if $rate < $gate;

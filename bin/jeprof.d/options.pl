@@ -14,7 +14,7 @@ my @options = (
 	['base|diff_base=s', '', '--base=FILE, --diff_base=FILE  subtract the profile FILE'],
 	['interactive!', 0,
 		'--interactive         read commands (the default when stdout is a terminal)'],
-	['sum!', 0, '--sum                 several profiles: add them, without a warning'],
+	['sum!', 0, '--sum                 several profiles: top adds them up too; tables and graphs do without a warning'],
 	['seconds=i', 0,
 		'--seconds=N           duration of a profile from http://..., if the server supports it'],
 	['Where objects are'],

@@ -129,6 +129,8 @@ is(suspects(@undated[3, 9, 10, 0 .. 2, 4 .. 8]), 'leak=none',
 ($code, $out, $err) = jeprof('leaks', '--gate=1', @undated);
 is($code, 1, 'no times: no gate');
 like($err, qr/have no times/, 'and why');
+like($out, qr/ leak < main$/m, 'behind the table');
+is(JSON::PP::decode_json((jeprof('leaks', '--json', '--gate=1', @undated))[1])->{gate}{past}, undef, 'null in JSON');
 my @few = map { one($_, { leak => 1000 * (1 + int($_ / 3)) }, pid => 80, rate => 524288) } 0 .. 8;
 like((jeprof('leaks', @few))[2],
 	qr/^jeprof: a leak of small objects that grew by less than about 6\.1M cannot be told from chance: one sample for each 512\.0K$/m, 'what cannot be seen');
