@@ -108,6 +108,9 @@ sub span {
 	return undef;
 }
 
+# The longest span() of some Dumps, which are added up; undef if none is known.
+sub longest { return (sort { $b <=> $a } grep { defined } map { span($_) } @_)[0] }
+
 # [from, to] in seconds of each column. The column that $span lies in ends there; the last one ends
 # at $span, or at four times its beginning if $span is undef or not above that beginning. Columns
 # that begin after $span keep their bounds.
@@ -174,12 +177,9 @@ sub seconds {
 sub text {
 	my ($seconds) = @_;
 	return '-' unless defined $seconds;
-	for my $unit ([86400, 'd', 2], [3600, 'h', 2], [60, 'm', 2], [1, 's', 1]) {
-		my $value = $seconds / $unit->[0];
-		return sprintf $value < 9.95 ? '%.1f%s' : '%.0f%s', $value, $unit->[1]
-		    if $value >= $unit->[2] || $unit->[1] eq 's';
-	}
-	return '-';
+	my ($unit) = grep { $seconds >= 2 * $_->[0] } [86400, 'd'], [3600, 'h'], [60, 'm'];
+	my ($length, $letter) = @{ $unit // [1, 's'] };
+	return sprintf $seconds / $length < 9.95 ? '%.1f%s' : '%.0f%s', $seconds / $length, $letter;
 }
 
 # (older, younger): the limits of --older and --younger in seconds, undef for one that is not given;
@@ -191,6 +191,9 @@ sub limits {
 	return () unless defined $older || defined $younger;
 	for my $dump (@dumps) {
 		Talk::fail(1, missing($dump)) unless is_told($dump);
+		Talk::doubt("$dump->{file}: does not say how long it was profiled: of ages above "
+			    . text($bounds[-1]) . ' only that is known')
+		    if !defined span($dump) && grep { defined && $_ > $bounds[-1] } $older, $younger;
 	}
 	return ($older, $younger);
 }

@@ -28,17 +28,17 @@ sub size {
 # How the resident memory grew up to the end, as "40.0M/min for 25 min"; '' if the Dump tells none.
 sub growth {
 	my ($dump) = @_;
-	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
-	return '' unless $bytes =~ /^\d{1,15}$/ && $ms =~ /^[1-9]\d{0,14}$/;
-	return size(per_minute($dump)) . '/min for ' . ($ms < 120_000 ? sprintf '%.0f s', $ms / 1000
+	my $rate = per_minute($dump) // return '';
+	my $ms = $dump->{meta}{grown_ms};
+	return size($rate) . '/min for ' . ($ms < 120_000 ? sprintf '%.0f s', $ms / 1000
 		: sprintf '%.0f min', $ms / 60_000);
 }
 
-# The growth of the resident memory up to the end in bytes a minute; 0 if the Dump tells none.
+# The growth of the resident memory up to the end in bytes a minute; undef if the Dump tells none.
 sub per_minute {
 	my ($dump) = @_;
 	my ($bytes, $ms) = map { $dump->{meta}{$_} // '' } qw(grown grown_ms);
-	return $bytes =~ /^\d{1,15}$/ && $ms =~ /^[1-9]\d{0,14}$/ ? $bytes * 60_000 / $ms : 0;
+	return $bytes =~ /^\d{1,15}$/ && $ms =~ /^[1-9]\d{0,14}$/ ? $bytes * 60_000 / $ms : undef;
 }
 
 # "growing 40.0M/min for 25 min, killed at 1.98G of 2.00G"; "then at 1.98G" if the end is not told;
@@ -47,11 +47,10 @@ sub sentence {
 	my ($dump) = @_;
 	my $last = (lines($dump))[-1];
 	my $end = $dump->{meta}{end} // '';
-	return '' unless $last || length $end;
 	my $grown = growth($dump);
 	my @parts = length $grown ? "growing $grown" : ();
-	my $at = $last ? size(resident($last)) : '';
-	$at .= ' of ' . size($last->[LIMIT]) if $last && $last->[LIMIT];
+	my $at = $last && resident($last) ? size(resident($last)) : '';
+	$at .= ' of ' . size($last->[LIMIT]) if length $at && $last->[LIMIT];
 	push @parts, Talk::clean(length $end ? $end : 'then') . (length $at ? " at $at" : '')
 	    if length $end || length $at && @parts;
 	return join ', ', @parts;
@@ -97,7 +96,7 @@ sub json {
 	my $end = $dump->{meta}{end};
 	return '' unless @lines || defined $end;
 	return sprintf ',"end":%s,"growth_per_minute":%.0f,"columns":[%s],"course":[%s]',
-	    defined $end ? Top::json_string(Talk::clean($end)) : 'null', per_minute($dump),
+	    defined $end ? Top::json_string(Talk::clean($end)) : 'null', per_minute($dump) // 0,
 	    join(',', map { "\"$_\"" } @columns), join ',', map { '[' . join(',', map { $_ + 0 } @$_) . ']' } @lines;
 }
 

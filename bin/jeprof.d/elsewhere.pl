@@ -40,9 +40,9 @@ sub whose {
 	my @paths = map { s/ \(deleted\)$//r } $program // '', @objects;
 	my ($name, @names) = map { Object::base_name($_) } @paths;
 	for my $heap (heaps()) {
-		my ($is_program, $is_object, $section) = @$heap{qw(program object section)};
+		my ($program_like, $object_like, $section) = @$heap{qw(program object section)};
 		return "$heap->{heap}; $heap->{see}" if length $section ? has_section($paths[0], $section)
-		    : $name =~ /$is_program/ || grep { /$is_object/ } @names;
+		    : $name =~ /$program_like/ || grep { /$object_like/ } @names;
 	}
 	return '';
 }

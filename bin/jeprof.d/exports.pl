@@ -338,5 +338,5 @@ sub raw_name {
 	my $frames = $Names::frames[$place];
 	my $object = $Places::object[$place];
 	return 'malloc' if $frames->[0]{is_bare} && $object && $object->{is_library};
-	return join '--', map { my $name = $_->{full}; $name =~ s{--}{- -}g; $name } @$frames;
+	return Dump::joined_names(map { $_->{full} } @$frames);
 }

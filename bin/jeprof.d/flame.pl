@@ -120,10 +120,8 @@ sub draw_tree {
 	my @boxes = boxes($root, $label);
 	my $height = HEAD + ROW * ($boxes[-1][0] + 1) + 6;
 	my $amount = sub { amount($_[0], $option) };
-	my $dump = $view->{dumps}[-1];
-	my $title = escape(join ' ', Object::base_name($view->{program}),
-		length $dump->pid ? 'pid ' . $dump->pid : (), grep { length } $dump->time_text);
-	$title .= escape((length $view->{tag} ? ", thread $view->{tag}" : '') . Options::filters($option));
+	my $title = escape(Top::process($view)
+		    . (length $view->{tag} ? ", thread $view->{tag}" : '') . Options::filters($option));
 	my $text = sprintf qq{<?xml version="1.0" encoding="UTF-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" font-family="monospace" font-size="11">\n},
 	    WIDTH, $height, WIDTH, $height;
 	$text .= qq{<style>rect{stroke:#fff;stroke-width:.5}g.f{cursor:pointer}g.f:hover rect{stroke:#000}text{pointer-events:none}.hit rect{fill:#a4c}.off{display:none}</style>\n};
@@ -157,18 +155,19 @@ sub colour {
 sub escape {
 	my ($text) = @_;
 	$text = Talk::clean($text);
-	$text =~ tr{\x80-\xff}{?} unless utf8::decode(my $copy = $text);
+	$text =~ tr{\x80-\xff}{?} unless Talk::is_utf8($text);
 	$text =~ s/([&<>"'])/sprintf '&#%d;', ord $1/ge;
 	return $text;
 }
 
-# The script of the picture.
+# The script of the picture. Ends of boxes are rounded to hundredths, and no box is narrower than
+# NARROW: two that differ by less than a tenth are equal.
 sub script {
 	my ($width, $letter) = (WIDTH, LETTER);
 	return <<'SCRIPT' =~ s/WIDTH/$width/gr =~ s/LETTER/$letter/gr;
 <script><![CDATA[
 (function () {
-	var told = document.getElementById('told'), boxes = [].slice.call(document.querySelectorAll('g.f'));
+	var told = document.getElementById('told'), usual = told.textContent, boxes = [].slice.call(document.querySelectorAll('g.f'));
 	function part(g, name) { return g.getElementsByTagName(name)[0]; }
 	boxes = boxes.map(function (g) {
 		var r = part(g, 'rect'), title = part(g, 'title').textContent;
@@ -178,9 +177,9 @@ sub script {
 	function zoom(to) {
 		var k = WIDTH / to.w;
 		boxes.forEach(function (b) {
-			var over = b.x <= to.x + 0.01 && b.x + b.w >= to.x + to.w - 0.01 && b.y >= to.y;
+			var over = b.x <= to.x + 0.1 && b.x + b.w >= to.x + to.w - 0.1 && b.y >= to.y;
 			var x = over ? 0 : (b.x - to.x) * k, w = over ? WIDTH : b.w * k;
-			var on = over || (b.y < to.y && b.x >= to.x - 0.01 && b.x + b.w <= to.x + to.w + 0.01);
+			var on = over || (b.y < to.y && b.x >= to.x - 0.1 && b.x + b.w <= to.x + to.w + 0.1);
 			b.g.setAttribute('class', b.g.getAttribute('class').replace(/ off/, '') + (on ? '' : ' off'));
 			b.r.setAttribute('x', x); b.r.setAttribute('width', w); b.t.setAttribute('x', x + 2);
 			var n = Math.floor((w - 4) / LETTER);
@@ -196,8 +195,8 @@ sub script {
 			b.g.setAttribute('class', b.g.getAttribute('class').replace(/ hit/, '') + (hit ? ' hit' : ''));
 			return hit;
 		}).sort(function (a, b) { return a.x - b.x || b.w - a.w; });
-		hits.forEach(function (b) { if (b.x >= end - 0.01) { found += b.v; end = b.x + b.w; } });
-		told.textContent = word === '' ? '' : '/' + word + '/: ' + (100 * found / boxes[0].v).toFixed(1) + '%';
+		hits.forEach(function (b) { if (b.x >= end - 0.1) { found += b.v; end = b.x + b.w; } });
+		told.textContent = word === '' ? usual : '/' + word + '/: ' + (100 * found / (boxes[0].v || 1)).toFixed(1) + '%';
 	}
 	boxes.forEach(function (b) { b.g.addEventListener('click', function () { zoom(b); }); });
 	told.style.pointerEvents = 'auto';

@@ -69,7 +69,7 @@ sub with_told {
 # at it.
 sub symbol_lines {
 	my ($place, @names) = @_;
-	my $names = join '--', map { my $text = Talk::clean($_); $text =~ s/--/- -/g; length $text ? $text : '?' } @names;
+	my $names = Dump::joined_names(map { length $_ ? Talk::clean($_) : '?' } @names);
 	return sprintf "0x%x %s\n0x%x %s\n", $place - 1, $names, $place, $names;
 }
 
@@ -154,7 +154,7 @@ my %nanoseconds = (map({ $_ => 1 } qw(ns nanosecond nanoseconds)),
 # message. Fails for a profile that is none of a heap or of contention, or damaged.
 sub pprof {
 	my ($path, $data) = @_;
-	my $top = eval { fields($data) } or return undef;
+	my $top = eval { fields($data, [9]) } or return undef;
 	return undef unless $top->{1} && $top->{6};
 	my $text = eval { pprof_text($path, $top) };
 	return $text if defined $text;
@@ -171,25 +171,25 @@ sub pprof_text {
 	my ($path, $top) = @_;
 	my @strings = @{ $top->{6} };
 	my $word = sub { $strings[$_[0] // 0] // '' };
-	my @values_of = map { fields($_) } @{ $top->{1} };
+	my @values_of = map { fields($_, [1, 2]) } @{ $top->{1} };
 	my @types = map { $word->($_->{1}[0]) } @values_of;
 	my ($wanted) = grep { my $of = $_; grep { defined $of->{$_} } @types } \%of_heap, \%of_contention
 	    or Talk::fail(1, "$path: not a profile of a heap: it counts " . join ', ',
 		map { length ? $_ : '?' } @types);
 	my @taken = grep { defined $wanted->{ $types[$_] } } 0 .. $#types;
 	my %unit = map { $_ => unit_of($path, $types[$_], $word->($values_of[$_]{2}[0])) } @taken;
-	my %function = map { my $f = fields($_);
+	my %function = map { my $f = fields($_, [1, 2]);
 		(($f->{1}[0] // 0) => $word->($f->{2}[0])) } @{ $top->{5} // [] };
 	my @mapped = mapped($top, $word);
 	my %location;
-	for my $field (map { fields($_) } @{ $top->{4} // [] }) {
-		my @names = map { $function{ fields($_)->{1}[0] // 0 } // '?' } @{ $field->{4} // [] };
+	for my $field (map { fields($_, [1, 3]) } @{ $top->{4} // [] }) {
+		my @names = map { $function{ fields($_, [1])->{1}[0] // 0 } // '?' } @{ $field->{4} // [] };
 		my $address = $field->{3}[0] // 0;
 		$location{ $field->{1}[0] // 0 } = @names ? \@names
 		    : Places::find_range(\@mapped, $address) ? $address : [sprintf '0x%x', $address];
 	}
 	my (@rows, $negative);
-	for my $sample (map { fields($_, 1, 2) } @{ $top->{2} // [] }) {
+	for my $sample (map { fields($_, [], 1, 2) } @{ $top->{2} // [] }) {
 		my @counts = (0) x 4;
 		my @values = @{ $sample->{2} // [] };
 		die "values\n" if @values != @types; # as in two profiles behind one another
@@ -226,7 +226,7 @@ sub unit_of {
 sub mapped {
 	my ($top, $word) = @_;
 	my @list;
-	for my $map (map { fields($_) } @{ $top->{3} // [] }) {
+	for my $map (map { fields($_, [2 .. 6]) } @{ $top->{3} // [] }) {
 		my ($start, $end, $offset) = map { $map->{$_}[0] // 0 } 2 .. 4;
 		my ($path, $id) = map { Talk::clean($word->($map->{$_}[0])) } 5, 6;
 		next if $path !~ m{^/} || $start >= $end || $end > INVENTED;
@@ -238,20 +238,21 @@ sub mapped {
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
-# named in @packed are numbers that may be packed. Fields of fixed width are passed over if their
+# named in @$numbers are numbers, and those in @packed numbers that may be packed. Fields of fixed width are passed over if their
 # number is above 15: the form has none, but a later version may. Dies if the message is damaged, has
-# other fields of fixed width or of another wire type, or more than 1000 of one number that the form
+# bytes for a number, other fields of fixed width or of another wire type, or more than 1000 of one number that the form
 # does not have: then it is some other data.
 sub fields {
-	my ($data, @packed) = @_;
+	my ($data, $numbers, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;
+	my %is_number = map { $_ => 1 } @$numbers;
 	my (%field, $at);
 	for ($at = 0; $at < length $data;) {
 		my $key = varint(\$data, \$at);
 		my ($number, $wire) = ($key >> 3, $key & 7);
 		if ($wire == 0) {
 			push @{ $field{$number} }, varint(\$data, \$at);
-		} elsif ($wire == 2) {
+		} elsif ($wire == 2 && !$is_number{$number}) {
 			my $length = varint(\$data, \$at);
 			die "length\n" if $length > length($data) - $at;
 			my $bytes = substr $data, $at, $length;

@@ -147,7 +147,7 @@ sub table {
 		}
 		$row->{held}{$owner} += $stack->[2];
 	}
-	my $span = Ages::span($view->{dumps}[-1]);
+	my $span = Ages::longest(@{ $view->{dumps} });
 	for my $name (keys %row) {
 		my $row = $row{$name};
 		@$row{qw(name cum margin age is_bare place)} = (length $name ? $name : NONE, $row->{self},

@@ -17,10 +17,12 @@ package Leaks;
 use constant SHORTEST => 10; # seconds: growth in a shorter series may be that of a start
 
 # The verb "leaks". Fails with status 2 if no process has LEAST profiles, and the last profile of
-# none has ages or lines of its last seconds (Course). Exits with 3 as check_gate() says.
+# none has ages or lines of its last seconds (Course). With --gate the exit code tells the gate: a
+# doubt is what past_gate() says, and that names are missing is none; 1 if suspects have no times.
 sub command {
 	my ($option, @files) = @_;
 	my $gate = length $option->{gate} ? per_minute($option->{gate}) : undef;
+	local $Talk::names_matter = !defined $gate;
 	Main::take_program(\@files) if @files;
 	my $work = Report::gather($option, Series::files(@files));
 	my @series = series($work);
@@ -31,12 +33,16 @@ sub command {
 	Print::check_names(@{ $work->{name_rows} });
 	$_->{suspects} = suspects($work, $_->{snaps}) for @series;
 	judge_ages($work, $_) for grep { @{ $_->{snaps} } < LEAST() && is_aged($_) } @series;
-	if ($option->{json}) { print_json($option, @series) } else { print_series($work, $_)
+	my @past = defined $gate ? past_gate($option, $gate, @series) : ();
+	my @untimed = defined $gate ? grep { @{ $_->{suspects} } && !is_timed($_) } @series : ();
+	my $is_past = @past ? 'true' : @untimed ? 'null' : 'false';
+	if ($option->{json}) { print_json($option, $gate, $is_past, @series) } else { print_series($work, $_)
 		    for @series }
 	say_least($option, $work->{snaps}[-1]{dump});
 	$work->{fold}->say_missing($option);
 	Print::check_names(map { [$_->{grown}, $_->{is_bare}] } map { @{ $_->{suspects} } } @series);
-	check_gate($option, $gate, @series) if defined $gate;
+	Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate') if @untimed;
+	Talk::doubt($_) for @past;
 	my ($worst) = grep { @{ $_->{suspects} } } @series;
 	say_next($option, $worst->{suspects}[0]{names}[0], $worst->{snaps}[-1]{dump}{file}, @files)
 	    if $worst && !@Talk::doubted;
@@ -135,7 +141,7 @@ sub series {
 # snapshots between which it grew; live: bytes in the last snapshot; objects: how many more the last
 # has than the first; up: how many of the steps went up, steps: how many there are, after values
 # were taken together; values: bytes in each snapshot; record; rate, rate_error: in bytes a minute,
-# undef without times or if they are the same; is_bare: the owner has no name }. Empty if there are
+# undef without times or if all are the same; is_bare: the owner has no name }. Empty if there are
 # fewer snapshots than LEAST.
 sub suspects {
 	my ($work, $snaps) = @_;
@@ -146,7 +152,7 @@ sub suspects {
 	for my $row (@rows) {
 		my $found = judge($row->{values}, $row->{variances}) or next;
 		my @path = @{ $row->{path} };
-		my $span = Order::minutes(@$snaps[@$found{qw(from to)}]);
+		my $span = Order::minutes(@$snaps[@$found{qw(from to)}]) // Order::minutes(@$snaps[0, -1]);
 		push @found, { %$found, path => \@path, names => [map { $self->{label}[$_] } @path],
 			values => $row->{values}, record => $row->{record},
 			live => $row->{values}[-1], objects => $row->{objects},
@@ -164,22 +170,21 @@ sub suspects {
 sub rows {
 	my ($work, @snaps) = @_;
 	my $records = $work->{store}{records};
-	my (%row, @row);
+	my (%row, @row); # of the values first those of the first and the last snapshot alone
 	for my $number (@{ $work->{order} }) {
 		my $record = $records->[$number];
 		my @path = @{ $record->{path} };
 		splice @path, 0, $record->{folded};
 		$row[$number] = $row{ join ' ', @path } //=
-		    { path => \@path, record => $number, values => [(0) x @snaps],
-			variances => [(0) x @snaps], objects => 0 };
+		    { path => \@path, record => $number, values => [0, 0], variances => [0, 0], objects => 0 };
 	}
-	for my $at (0, $#snaps, 1 .. $#snaps - 1) {
-		add_snap($snaps[$at], $at, \@row, $at == 0 ? -1 : $at == $#snaps ? 1 : 0);
-		next if $at != $#snaps;
-		$_ = $_ && $_->{values}[-1] > $_->{values}[0] ? $_ : undef for @row;
-	}
-	return sort { $a->{record} <=> $b->{record} } grep { $_->{values}[-1]
-		    > $_->{values}[0] } values %row;
+	add_snap($snaps[0], 0, \@row, -1);
+	add_snap($snaps[-1], 1, \@row, 1);
+	$_ = $_ && $_->{values}[1] > $_->{values}[0] ? $_ : undef for @row;
+	my @grown = sort { $a->{record} <=> $b->{record} } grep { $_->{values}[1] > $_->{values}[0] } values %row;
+	splice @$_, 1, 0, (0) x (@snaps - 2) for map { @$_{qw(values variances)} } @grown;
+	add_snap($snaps[$_], $_, \@row, 0) for 1 .. $#snaps - 1;
+	return @grown;
 }
 
 # Adds the records of a snapshot to their rows, @$row by record, at index $at; their objects count
@@ -315,7 +320,7 @@ sub print_series {
 		splice @path, 5, @path, '...' if @path > 6 && !$option->{stacks};
 		printf "%12s %s %9s %9s %+10d %7s  %s\n", Series::rate_text($row->{rate}, 1, $option),
 		    Noise::column(12, defined $row->{rate}
-			? Noise::text(Noise::WIDTH() * $row->{rate_error}, $option) : '-'),
+			? Noise::text(Noise::WIDTH() * $row->{rate_error}, $option) : '-'), # of many samples: see Noise::margin
 		    Series::signed($row->{grown}, $option), Print::human($row->{live}, $option),
 		    $row->{objects}, "$row->{up}/$row->{steps}", join ' < ', @path;
 	}
@@ -367,9 +372,9 @@ sub row_json {
 	    map { Top::json_string($_) } @{ $row->{names} };
 }
 
-# Prints all series as JSON.
+# Prints all series as JSON; $gate: undef without --gate; $is_past: whether one is past it, as JSON.
 sub print_json {
-	my ($option, @series) = @_;
+	my ($option, $gate, $is_past, @series) = @_;
 	my @text = map {
 		my $series = $_;
 		my @snaps = @{ $series->{snaps} };
@@ -380,29 +385,31 @@ sub print_json {
 		    join(",\n", @rows), $series->{stacks} ? ",\n\"stacks\":[\n"
 		    . join(",\n", map { Since::row_json($_) } @{ $series->{stacks} }) . "\n]" : ''
 	} @series;
-	print "{\"index\":\"$option->{index}\",\"series\":[\n", join(",\n", @text), "\n]}\n";
+	my $told = defined $gate ? sprintf '{"per_minute":%.0f,"past":%s}', $gate, $is_past : 'null';
+	print "{\"index\":\"$option->{index}\",\"gate\":$told,\"series\":[\n", join(",\n", @text), "\n]}\n";
 }
 
-# For --gate: a doubt (Talk::doubt: jeprof ends with status 3) for each process whose suspects
-# together grow by $gate bytes a minute or more. Fails with status 1 if there are suspects in
-# profiles without times. Where the profiles are too few to judge and have no ages, the growth of
+# Whether the suspects of a series have rates: its profiles have times, or one has ages.
+sub is_timed { return defined $_[0]{span} || $_[0]{stacks} ? 1 : 0 }
+
+# For --gate: a text for each process whose suspects together grow by $gate bytes a minute or more. Where the profiles are too few to judge and have no ages, the growth of
 # the whole process counts, by the course that the last one tells.
-sub check_gate {
+sub past_gate {
 	my ($option, $gate, @series) = @_;
+	my @past;
 	for my $dump (map { $_->{snaps}[-1]{dump} } grep { @{ $_->{snaps} } < LEAST() && !$_->{stacks} } @series) {
-		my $rate = Course::per_minute($dump);
-		Talk::doubt(sprintf 'past the gate: the process%s grew by %s, the limit is %s',
-			length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
-			Series::rate_text($gate, 1, $option)) if $rate > 0 && $rate >= $gate;
+		my $rate = Course::per_minute($dump) // 0;
+		push @past, sprintf 'past the gate: the process%s grew by %s, the limit is %s',
+		    length $dump->pid ? ' ' . $dump->pid : '', Series::rate_text($rate, 1, $option),
+		    Series::rate_text($gate, 1, $option) if $rate > 0 && $rate >= $gate;
 	}
-	for my $series (grep { @{ $_->{suspects} } } @series) {
-		Talk::fail(1, 'the profiles have no times, so that there is no rate for --gate')
-		    unless defined $series->{span} || $series->{stacks};
+	for my $series (grep { @{ $_->{suspects} } && is_timed($_) } @series) {
 		my $rate = 0;
 		$rate += $_->{rate} for @{ $series->{suspects} };
 		next if $rate < $gate;
-		Talk::doubt(sprintf 'past the gate: suspects%s grow by %s, the limit is %s',
-			length $series->{pid} ? " of pid $series->{pid}" : '',
-			Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option));
+		push @past, sprintf 'past the gate: suspects%s grow by %s, the limit is %s',
+		    length $series->{pid} ? " of pid $series->{pid}" : '',
+		    Series::rate_text($rate, 1, $option), Series::rate_text($gate, 1, $option);
 	}
+	return @past;
 }

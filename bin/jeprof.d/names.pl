@@ -15,6 +15,7 @@ use constant { LONGEST_FULL => 1 << 20, ALL_FULL => 1 << 26 }; # bytes of one, a
 our @frames; # place => its list of frames
 our $tells_files = 0; # set by --debug: say in notes which file gave names and lines
 my %by_object; # object key -> its places for which add_lines() has not asked yet
+my $named = 0; # all places below have frames
 my (@plain, @lined); # place => its frames without lines and with them, where a tool told lines
 
 # Names all places that have no frames yet; with $want_lines also adds files, lines and inlined
@@ -22,8 +23,9 @@ my (@plain, @lined); # place => its frames without lines and with them, where a 
 sub resolve {
 	my ($want_lines) = @_;
 	my %fresh;
-	for my $place (0 .. $#Places::object) {
-		next if $frames[$place];
+	my @new = grep { !$frames[$_] } $named .. $#Places::object;
+	$named = @Places::object;
+	for my $place (@new) {
 		my $object = $Places::object[$place];
 		if ($Places::given[$place]) {
 			$frames[$place] = [map { given_frame($_) } @{ $Places::given[$place] }];
@@ -37,18 +39,23 @@ sub resolve {
 		name_object($Object::by_key{$key}, $fresh{$key});
 		push @{ $by_object{$key} }, @{ $fresh{$key} };
 	}
-	demangle();
+	demangle(@new);
 	add_lines() if $want_lines;
 	my $wanted = $want_lines ? \@lined : \@plain;
 	$frames[$_] = $wanted->[$_] for grep { $wanted->[$_] } 0 .. $#$wanted;
 }
+
+# What tells a name of C++, Rust or Go, and the names that compilers make, from those of interpreters:
+# "f (a.py:1)", "GET /a" and "slot[1]" have no short form.
+my $compiled = qr/^_+[ZR]|\boperator\b|\[(?:abi:|clone )|\.(?:isra|constprop|part|cold|lto_priv|localalias|llvm)\b
+    |^(?!.*[ ]\((?!\.)[^()]*\)$).*(?:::|\S[(<])/x;
 
 # The frame of a name that the profile brought along. "0xADDRESS" and "ANYTHING+0xOFFSET" count as
 # no name.
 sub given_frame {
 	my ($name) = @_;
 	return $name =~ /(?:^|\+)0x[0-9a-fA-F]+$/ ? { full => $name, is_bare => 1 }
-	    : { raw => $name, full => $name };
+	    : { raw => $name, full => $name, $name =~ $compiled ? () : (short => $name) };
 }
 
 # Removes the inlined frames of places that were named by the profile itself. So they compare with
@@ -81,13 +88,14 @@ sub name_object {
 	}
 }
 
-# Sets full and short of all frames that have no short name yet. Demangles by one run of c++filt or
+# Sets full and short of the frames of these places that have no short name yet. Demangles by one run of c++filt or
 # llvm-cxxfilt. Without them, if they fail, or for a name that they leave as it is or make too long,
 # Cxx gives the short form, which is then full too.
 sub demangle {
+	my @places = @_;
 	my %plain;
-	for my $frame (map { @$_ } @frames) {
-		next if defined $frame->{short};
+	my @fresh = grep { !defined $_->{short} } map { @$_ } @frames[@places];
+	for my $frame (@fresh) {
 		$plain{ $frame->{raw} } = undef if ($frame->{raw} // '') =~ /^_+[ZR]/;
 	}
 	my @mangled = sort keys %plain;
@@ -101,8 +109,7 @@ sub demangle {
 			$plain{$name} = Cxx::short($name) if $full eq $name || length $full > LONGEST_FULL;
 		}
 	}
-	for my $frame (map { @$_ } @frames) {
-		next if defined $frame->{short};
+	for my $frame (@fresh) {
 		my $name = defined $frame->{raw} ? $plain{ $frame->{raw} } : undef;
 		$frame->{full} = $name if defined $name;
 		$frame->{short} = $frame->{is_bare} ? $frame->{full} : shorten($frame->{full});
@@ -201,16 +208,17 @@ sub line_tools { return grep { Tool::find($_) } @tools }
 # that the profile has named, if it has not done so before. A doubt (a message that makes the exit
 # code 3), and no more, if there is neither a program that tells lines nor a pack with some.
 sub add_lines {
-	return Talk::doubt('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
+	return Talk::doubt_names('no file names and lines: neither jeprof-symbolize nor llvm-symbolizer nor addr2line is installed')
 	    unless %Pack::lines || line_tools();
 	my @keys = sort keys %by_object;
 	ask_all(map { [$Object::by_key{$_}, $by_object{$_}] } @keys);
+	my @asked = map { @$_ } values %by_object;
 	for my $key (@keys) {
 		my $places = delete $by_object{$key};
 		my $found = found_lines($Object::by_key{$key}, map { $Places::offset[$_] } @$places);
 		use_lines($_, $found->{ $Places::offset[$_] }) for @$places;
 	}
-	demangle();
+	demangle(@asked);
 }
 
 # { place => [file, line] } of the outermost frame of each of these places, for the few stacks that
@@ -255,7 +263,7 @@ sub found_lines {
 		tell_engine($tool, $path);
 		return $found;
 	}
-	Talk::doubt("$path: " . join(' and ', @there) . ' failed; its lines are missing') if @there;
+	Talk::doubt_names("$path: " . join(' and ', @there) . ' failed; its lines are missing') if @there;
 	return {};
 }
 

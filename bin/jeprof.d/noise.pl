@@ -2,7 +2,9 @@
 # size tells; so the number of samples of a stack and this probability tell the variance of its
 # estimate, that of a binomial distribution. If the objects of a stack differ in size, variance()
 # is an upper bound: the larger objects, which have most of the bytes, are sampled with a higher
-# probability than one of mean size. The verbs that tell margins ask these functions; the page has
+# probability than one of mean size. That is so of profiles of this library, whose counts give the
+# sum of estimates by each object's own size; those of other writers are estimated by the mean size,
+# and where sizes differ much, their estimates may be off by more than the margin. The verbs that tell margins ask these functions; the page has
 # the same in model.js. What people read is the margin: 95 of 100 intervals "estimate ± margin"
 # hold the truth. JSON has the standard error, the root of the variance. Callers: Reduce, Labels,
 # Since, Series, Top, Leaks, Frag, Page.

@@ -84,8 +84,9 @@ sub candidates {
 	my $path = $self->{path};
 	my @list;
 	push @list, $program if $self->{is_main} && defined $program;
-	push @list, grep { base_name($_) eq $self->title } @extra;
-	push @list, map { ("$_$path", "$_/" . $self->title) } grep { length } $sysroot, @prefixes;
+	my $name = base_name($path);
+	push @list, grep { base_name($_) eq $name } @extra;
+	push @list, map { ("$_$path", "$_/$name") } grep { length } $sysroot, @prefixes;
 	push @list, map { "$_$path" } @above if $self->{id} && $path =~ m{^/};
 	push @list, $path unless length $sysroot && !$self->{id};
 	push @list, "$path (deleted)" if $self->{gone} && !length $sysroot; # a file may be called so
@@ -128,10 +129,10 @@ sub found {
 sub complain {
 	my ($self, @refused) = @_;
 	my $used = $self->{elf} ? "; using $self->{elf}{path}" : '; its names are not used';
-	Talk::doubt("$_$used") for @refused;
+	Talk::doubt_names("$_$used") for @refused;
 	return if @refused || $self->{elf} || !$self->is_file;
 	my $id = $self->{id};
-	Talk::doubt("$self->{path}: not found or not an ELF file; its names are missing ("
+	Talk::doubt_names("$self->{path}: not found or not an ELF file; its names are missing ("
 		    . (length $id > 2 ? "build-id $id" : 'no build-id') . '): '
 		    . join ', or ', Missing::places_to_have($self, $id, 1));
 }
@@ -166,16 +167,20 @@ sub mismatch {
 # file it is the object; undef if the file of the object is not here.
 sub symbol_elf {
 	my ($self) = @_;
-	my $elf = $self->elf;
-	return $self->{symbol_elf} //= !$elf || $elf->has_symtab ? $elf : $self->debug_elf || $elf;
+	return $self->elf_that('has_symtab');
 }
 
-# The Elf with source lines: the object itself, or its separate debug file. Without a debug file it
-# is the object; undef if the file of the object is not here.
+# The same with source lines.
 sub line_elf {
 	my ($self) = @_;
+	return $self->elf_that('has_lines');
+}
+
+# The same of what a method of Elf asks for.
+sub elf_that {
+	my ($self, $has) = @_;
 	my $elf = $self->elf;
-	return $self->{line_elf} //= !$elf || $elf->has_lines ? $elf : $self->debug_elf || $elf;
+	return $self->{$has} //= !$elf || $elf->$has ? $elf : $self->debug_elf || $elf;
 }
 
 # The Elf of the separate debug file; undef if there is none. A file with another build-id is passed
@@ -319,7 +324,7 @@ sub program_path {
 	my $id = length $module->{id} ? " (build-id $module->{id})" : '';
 	my $why = $elf ? "$given is another build (build-id " . ($elf->build_id || 'none') . ')'
 	    : 'its names need --exe=FILE';
-	Talk::doubt("$dump->{file}: has no path of the program$id; $why");
+	Talk::doubt_names("$dump->{file}: has no path of the program$id; $why");
 	return '[program]';
 }
 
@@ -365,7 +370,7 @@ sub mark_main {
 		last if $main;
 	}
 	if (!$main && defined $given) {
-		($main) = grep { $_->title eq Object::base_name($given) } @objects;
+		($main) = grep { Object::base_name($_->{path}) eq Object::base_name($given) } @objects;
 	}
 	$main ||= $objects[0];
 	if ($main) {
@@ -390,7 +395,7 @@ sub add_fixed_program {
 	my ($dump, $ranges, $given) = @_;
 	my $elf = Elf::open_file($given);
 	return if !$elf || $dump->{symbols};
-	return Talk::doubt("$dump->{file}: does not tell where $given was loaded, which is linked to no fixed address; its names are missing")
+	return Talk::doubt_names("$dump->{file}: does not tell where $given was loaded, which is linked to no fixed address; its names are missing")
 	    if $elf->{type} != Elf::ET_EXEC();
 	my $path = Cwd::abs_path($given);
 	my $object = Object::get('', $path);
@@ -415,7 +420,7 @@ sub number {
 		$offset = defined $range->{bias} ? $address - $range->{bias} : offset_in($range, $address, $names);
 	}
 	my $key = ($object ? $object->{key} : '') . "\0$offset";
-	$key .= "\0@$names" if $names;
+	$key = join "\0", $key, @$names if $names;
 	return $number{$key} //= new_place($object, $offset, $address, $names);
 }
 

@@ -40,7 +40,7 @@ sub string {
 	my ($table, $text) = @_;
 	return $table->{by_text}{$text} //= do {
 		my $clean = Talk::clean($text);
-		$clean =~ tr/\x80-\xff/?/ unless utf8::decode(my $copy = $clean);
+		$clean =~ tr/\x80-\xff/?/ unless Talk::is_utf8($clean);
 		entry($table, $clean);
 	};
 }

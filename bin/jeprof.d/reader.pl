@@ -122,6 +122,9 @@ sub take_names {
 	return;
 }
 
+# Names of one address, innermost first, as the text that take_names() takes apart.
+sub joined_names { return join '--', map { s/-(?=-)/- /gr } @_ }
+
 # The text behind the names of a symbolized profile, which stand in front: "--- symbol", lines,
 # "---", "--- heap"; the names go to { symbols }. The lines are the path of the program and names
 # behind their addresses; empty ones and comments are passed over. A text without them is returned

@@ -39,11 +39,12 @@ sub command {
 	my $file = length $option->{o} ? $option->{o} : 'report.html';
 	Talk::fail(2, 'run writes its report to a file: standard output is the program\'s')
 	    if $file eq '-';
-	# makes an empty file where none is: fails now, not after the run, if it cannot be written
-	my $new = -e $file ? undef : Writing::file($file, '');
+	# fails now, not after the run, if the file cannot be written; makes an empty one where none is
+	my $is_new = !-e $file;
+	my $path = Writing::file($file, $is_new ? '' : undef);
 	my $status = eval { profile($option, $file, @command) };
 	my $error = $@;
-	unlink $new if defined $new && !-s $new;
+	unlink $path if $is_new && !-s $path;
 	die $error unless defined $status;
 	$main::status = $status;
 }
@@ -74,7 +75,8 @@ sub profile {
 	my $is_made = eval { make_report($option, $file, $dir, $pid); 1 };
 	return $status if $is_made;
 	die $@ unless ref $@;
-	print STDERR 'jeprof: ', Talk::clean_lines(why_nothing($@->{text}, $dir, $ended)), "\n";
+	rmdir $dir unless $is_there || @left; # if there is no profile
+	print STDERR 'jeprof: ', Talk::clean_lines(why_nothing($@->{text}, $ended)), "\n";
 	return $status || 1;
 }
 
@@ -251,7 +253,7 @@ sub wait_for {
 		alarm 2;
 		POSIX::sigsuspend($before);
 		for my $signal (splice @got) {
-			thin_out($dir) if $signal->[0] == POSIX::SIGALRM();
+			eval { thin_out($dir) } if $signal->[0] == POSIX::SIGALRM(); # a file may be damaged
 			kill $signal->[0], $pid
 			    if $signal->[0] != POSIX::SIGALRM() && $signal->[0] != POSIX::SIGCHLD()
 			    && $signal->[1] <= 0;
@@ -330,9 +332,10 @@ sub take_of_running {
 		push @running, $1;
 	}
 	for my $pid (@running) {
-		Talk::note("process $pid still runs: the report has it as it is now; "
-			    . "later: jeprof live $pid, or its profiles in $dir");
-		Tool::filter([$ctl, 'dump', $pid, '-q', '--wait', '2s'], '') if -x $ctl;
+		my $is_taken = -x $ctl && defined Tool::filter([$ctl, 'dump', $pid, '-q', '--wait', '2s'], '');
+		Talk::note("process $pid still runs: the report has it as it "
+			    . ($is_taken ? 'is now' : 'was in its last profile, if it has written one')
+			    . "; later: jeprof live $pid, or its profiles in $dir");
 	}
 	return @running;
 }
@@ -385,8 +388,8 @@ sub missed_peak {
 		$most = $live if $live > $most;
 		($kept, $at) = ($resident, Order::time_of($head)) if $resident > $kept;
 	}
-	$kept -= 4 << 20; # the allocator's own, for a small program
-	return undef if $most >= 0.8 * $kept || $kept <= 0;
+	my $least = 0.8 * ($kept - (4 << 20)); # 4 MiB: the allocator's own, for a small program
+	return undef if $most >= $least;
 	return sprintf 'The peak may lie between the profiles: the largest has %s live, '
 	    . 'and the allocator kept up to %s of pages%s.', Print::human($most, {}),
 	    Print::human($kept, {}), defined $at ? ' at ' . Series::clock($at) : '';
@@ -404,7 +407,8 @@ sub telling {
 	my (@files) = @_;
 	my %live = map { $_ => (figures(Dump::head($_)))[0] } @files;
 	my ($largest) = sort { $live{$b} <=> $live{$a} || $a cmp $b } @files;
-	return 2 * $live{ $files[-1] } < $live{$largest} ? $largest : $files[-1];
+	my $newest = Order::last_of(@files);
+	return 2 * $live{$newest} < $live{$largest} ? $largest : $newest;
 }
 
 # Writes the report of the profiles in $dir to $file, and says where it is and what to type next;
@@ -421,16 +425,16 @@ sub make_report {
 	my $last = telling(@{ $groups[0] });
 	print STDERR Talk::clean("$file: " . (@groups > 1 ? scalar(@groups) . ' processes, ' : '')
 		    . 'profiles in ' . $dir), "\n";
-	Talk::next_is('open', [$file]) if Writing::can_be_read($file);
-	Talk::note((-f _ ? '      ' : 'next: ') . Talk::command('top', [$last]));
+	my $can_open = Writing::can_be_read($file);
+	Talk::next_is('open', [$file]) if $can_open;
+	Talk::note(($can_open ? '      ' : 'next: ') . Talk::command('top', [$last]));
 }
 
 # Why there is no report, in words: the text of the failure, else the likely reason that there is no
-# profile, by the wait status $ended; then $dir, which is empty, is removed.
+# profile, by the wait status $ended.
 sub why_nothing {
-	my ($text, $dir, $ended) = @_;
+	my ($text, $ended) = @_;
 	return $text if length $text;
-	rmdir $dir;
 	return 'no profile came out: the program was killed by signal 9 before it had written one'
 	    if ($ended & 127) == 9;
 	return 'no profile came out: the program did not end by exit or a signal (_exit), '

@@ -56,20 +56,21 @@ sub list {
 }
 
 # Prints the source lines of one routine, from 5 before the first that holds something to 5 after
-# the last; a doubt if its file cannot be read.
+# the last; a doubt if its file cannot be read, or has not so many lines.
 sub list_lines {
 	my ($routine, $option) = @_;
 	my $file = $routine->{file};
 	return Talk::doubt("$file: is no regular file") if -e $file && !-f _;
 	open(my $fh, '<', $file) or return Talk::doubt("$file: $!");
-	my @source = <$fh>;
+	chomp(my @source = <$fh>);
 	my @hit = sort { $a <=> $b } grep { $_ > 0 } keys %{ $routine->{lines} };
 	my $first = @hit && $hit[0] > 5 ? $hit[0] - 5 : 1;
 	my $last = @hit ? $hit[-1] + 5 : 0;
+	Talk::doubt("$file: is another version: it has no line $hit[-1]") if @hit && $hit[-1] > @source;
 	$last = @source if $last > @source;
 	for my $line ($first .. $last) {
 		my $cell = $routine->{lines}{$line};
-		printf "%6s %6s %4d: %s", $cell && $cell->{flat} ? Print::amount($cell->{flat}, $option) : '.',
+		printf "%6s %6s %4d: %s\n", $cell && $cell->{flat} ? Print::amount($cell->{flat}, $option) : '.',
 		    $cell ? Print::amount($cell->{cum}, $option) : '.', $line, $source[$line - 1];
 	}
 }
@@ -107,13 +108,15 @@ sub disasm_routine {
 	my $object = $Places::object[$place];
 	my $raw = $Names::frames[$place][-1]{raw};
 	my $elf = $object && $object->elf;
-	return Talk::doubt('no instructions: the object file is missing') unless $elf && defined $raw;
+	return Talk::doubt("$routine->{name}: no instructions: the object file is missing") unless $elf;
+	return Talk::doubt("$routine->{name}: no instructions: the place has no symbol") unless defined $raw;
 	my $text = Tool::filter([$objdump, '-d', '-l', '--no-show-raw-insn', "--disassemble=$raw",
 			$elf->{path}], '') // return Talk::doubt("$elf->{path}: objdump failed: no instructions");
 	my @hits = sort { $a->[0] <=> $b->[0] } map { [$Places::offset[$sum->{place}[$_]], $_] }
 	    grep { $Places::object[$sum->{place}[$_]] == $object } @{ $routine->{entries} };
 	my @lines = split /\n/, $text;
 	my @starts = map { /^\s*([0-9a-f]+):\s/ ? hex $1 : undef } @lines;
+	Talk::doubt("$elf->{path}: no instructions: it has no symbol $raw (stripped?)") if !grep { defined } @starts;
 	my $next;
 	my @ends = reverse map { my $end = $next; $next = $_ if defined; $end } reverse @starts;
 	for my $at (0 .. $#lines) {

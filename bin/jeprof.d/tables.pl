@@ -46,7 +46,7 @@ sub check_names {
 		$all += abs $row->[0];
 		$bare += abs $row->[0] if $row->[1];
 	}
-	Talk::doubt(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)',
+	Talk::doubt_names(sprintf '%.0f%% of the bytes lie at places without a name (stripped objects?)',
 		100 * $bare / $all) if $all && $bare * 2 > $all;
 }
 
@@ -164,7 +164,7 @@ sub build {
 		my $caller = $fold->caller_of(\@path);
 		$callers[$owner]{$caller} += $value if defined $caller;
 	}
-	my $span = @ages ? Ages::span($view->{dumps}[-1]) : undef;
+	my $span = @ages ? Ages::longest(@{ $view->{dumps} }) : undef;
 	my @rows = map { { name => $self->{label}[$_], self => $flat[$_], objects => $objects[$_],
 			cum => $cum[$_], variance => $noise[$_][0], margin => Noise::margin(@{ $noise[$_] }),
 			age => Ages::median($ages[$_], $span), ages => $ages[$_],
@@ -185,13 +185,22 @@ sub callers {
 			    || $self->{label}[$a] cmp $self->{label}[$b] } keys %{ $sums || {} }];
 }
 
+# The program and the process of a view, for a title: with pid and time, or of several profiles,
+# which are added up, how many these are.
+sub process {
+	my ($view) = @_;
+	my ($dump, @more) = @{ $view->{dumps} };
+	my $text = Object::base_name($view->{program});
+	return "$text, " . (1 + @more) . ' profiles added up' if @more;
+	$text .= ' pid ' . $dump->pid if length $dump->pid;
+	return length $dump->time_text ? "$text at " . $dump->time_text : $text;
+}
+
 # The first line of the table: the process, the filters and the sum of what they leave.
 sub headline {
 	my ($view, $table, $option) = @_;
 	my ($dump) = @{ $view->{dumps} };
-	my $text = Object::base_name($view->{program});
-	$text .= ' pid ' . $dump->pid if length $dump->pid;
-	$text .= ' at ' . $dump->time_text if length $dump->time_text;
+	my $text = process($view);
 	$text .= ", thread $view->{tag}" . thread_name($dump, $view->{tag}) if length $view->{tag};
 	$text .= Options::filters($option);
 	return "$text: "
@@ -279,7 +288,7 @@ sub stack_rows {
 		$row->{samples} += $stack->[4];
 		$row->{ages} = Ages::add_packed($row->{ages}, $stack->[6]) if defined $stack->[6];
 	}
-	my $span = $table->{has_ages} ? Ages::span($view->{dumps}[-1]) : undef;
+	my $span = $table->{has_ages} ? Ages::longest(@{ $view->{dumps} }) : undef;
 	$_->{age} = Ages::median($_->{ages}, $span) for values %row;
 	$_->{names} = [map { $self->{label}[$_] } @{ $_->{path} }] for values %row;
 	my @rows = sort { $b->{bytes} <=> $a->{bytes}
@@ -356,7 +365,7 @@ sub json_string {
 	my ($text) = @_;
 	$text =~ s/([\\"])/\\$1/g;
 	$text =~ s/([\x00-\x1f\x7f])/sprintf '\\u%04x', ord $1/ge;
-	$text =~ s/([\x80-\xff])/sprintf '\\u%04x', ord $1/ge if !utf8::decode(my $copy = $text);
+	$text =~ s/([\x80-\xff])/sprintf '\\u%04x', ord $1/ge if !Talk::is_utf8($text);
 	return qq{"$text"};
 }
 

@@ -4,6 +4,7 @@
 package Talk;
 
 our @doubted; # the texts of the doubts, each once
+our $names_matter = 1; # 0: that names are missing is a note, not a doubt
 our $listener; # a sub that gets each message instead of standard error, while the screen is in use
 my %said; # the messages that were printed
 
@@ -24,8 +25,15 @@ sub clean {
 	return $text unless $text =~ /[\x80-\xff]/;
 	$text =~ s/\xc2[\x80-\x9f]/??/g;
 	$text =~ s/\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])/???/g;
-	$text =~ tr{\x80-\x9f}{?} unless utf8::decode(my $copy = $text);
+	$text =~ tr{\x80-\x9f}{?} unless is_utf8($text);
 	return $text;
+}
+
+# Whether a text is UTF-8; utf8::decode() also takes what that does not have, surrogates and numbers
+# above 0x10ffff.
+sub is_utf8 {
+	my ($text) = @_;
+	return $text !~ /\xed[\xa0-\xbf]|\xf4[\x90-\xbf]|[\xf5-\xff]/ && utf8::decode($text);
 }
 
 # A text of several lines as clean() makes each.
@@ -45,6 +53,12 @@ sub doubt {
 	my ($text) = @_;
 	push @doubted, $text unless grep { $_ eq $text } @doubted;
 	say_once($text);
+}
+
+# A doubt that is about names or lines alone: sums and rates are right without them.
+sub doubt_names {
+	my ($text) = @_;
+	return $names_matter ? doubt($text) : note($text);
 }
 
 # A word as a shell takes it, in quotes if it needs them; of --NAME=VALUE only the value is quoted.

@@ -90,19 +90,20 @@ sub followed {
 }
 
 # Writes the text to the file and returns the path that was written; fails if it cannot, or if
-# check() does.
+# check() does. Without a text writes nothing: fails if a regular file that is there could not be
+# replaced.
 sub file {
 	my ($file, $text) = @_;
 	check($file);
-	$bytes_written = length $text;
+	$bytes_written = length($text // '');
 	my $path = followed($file) // Talk::fail(1, "$file: too many levels of symbolic links");
 	my @there = stat $file;
-	return into($file, $path, $text) if @there && (!-f _ || is_descriptor($path));
-	my @same = @there ? stat $path : ();
-	return into($file, $path, $text)
+	my @same = @there && -f _ && !is_descriptor($path) ? stat $path : ();
+	return defined $text ? into($file, $path, $text) : $path
 	    if @there && !(@same && $there[0] == $same[0] && $there[1] == $same[1]);
 	my $part = ($path =~ m{^(.*/)}s ? $1 : '') . sprintf 'jeprof.%d.%06d.part', $$, rand 1e6;
 	sysopen(my $fh, $part, O_WRONLY | O_CREAT | O_EXCL, @there ? 0600 : 0666) or Talk::fail(1, "$file: $!");
+	return unlink($part) && $path unless defined $text;
 	give_rights($fh, @there[2, 4, 5]) if @there;
 	my $reason = fault_of($fh, $text);
 	return $path if !length $reason && rename $part, $path;

@@ -261,21 +261,10 @@ function box_beside(own, key) {
 	if (key === key_of_parent) {
 		return boxes.find(box => box.node === parent[own.node]);
 	}
-	if (key === 'ArrowUp' || key === 'ArrowDown') {
-		return leftmost(boxes.filter(box => parent[box.node] === own.node));
-	}
-	const row = boxes.filter(box => box.row === own.row);
-	return key === 'ArrowRight' ? leftmost(row.filter(box => box.x > own.x))
-		: leftmost(row.filter(box => box.x < own.x), -1);
-}
-
-/**
- * The leftmost of some boxes, undefined if there are none.
- * @param {Box[]} boxes
- * @param {number} sign  -1: the rightmost
- */
-function leftmost(boxes, sign = 1) {
-	return boxes.slice().sort((p, q) => sign * (p.x - q.x))[0];
+	const is_down = /Up|Down/.test(key);
+	const near = boxes.filter(box => is_down ? parent[box.node] === own.node : box.row === own.row)
+		.sort((p, q) => p.x - q.x);
+	return near[is_down ? 0 : near.indexOf(own) + (key === 'ArrowRight' ? 1 : -1)];
 }
 
 /**

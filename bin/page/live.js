@@ -26,7 +26,8 @@ function say(text) {
 
 /** Begins to fetch, and makes the buttons work. */
 function follow() {
-	listen(begin);
+	// there is one process, which fetch_profile() shows
+	listen(() => {});
 	if (element('data').dataset.interval === '0') {
 		// it is dead: its profile does not change
 		fetch_profile();
@@ -134,17 +135,17 @@ function add_profile(profile) {
 	const snapshot = make_snapshot(profile), last = feed.snapshots[feed.snapshots.length - 1];
 	// a number that each start of a program draws anew; older libraries tell none
 	const is_other = Boolean(last) && (last.meta.instance || '') !== (snapshot.meta.instance || '');
-	if (is_other) {
-		feed.snapshots = [];
-	} else if (last && snapshot.time !== null && last.time === snapshot.time) {
+	if (last && !is_other && snapshot.time !== null && last.time === snapshot.time) {
 		return false;
 	}
 	const kept = view.is_begun && !is_other ? selection() : null;
-	feed.snapshots.push(snapshot);
-	if (feed.snapshots.length > SNAPSHOTS_MAX) {
-		feed.snapshots = feed.snapshots.filter((_, i) => i % 2 === 0 || i > SNAPSHOTS_MAX / 2);
+	let snapshots = is_other ? [snapshot] : [...feed.snapshots, snapshot];
+	if (snapshots.length > SNAPSHOTS_MAX) {
+		snapshots = snapshots.filter((_, i) => i % 2 === 0 || i > SNAPSHOTS_MAX / 2);
 	}
-	const model = new Model(make_data(feed.snapshots));
+	const model = new Model(make_data(snapshots));
+	// one that this throws for is not kept: the next one is tried without it
+	feed.snapshots = snapshots;
 	view.models[0] = model;
 	if (kept) {
 		select_again(kept, model);

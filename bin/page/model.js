@@ -229,19 +229,17 @@ function no_counts(length) {
 
 /**
  * Adds to the counts, in place, what changed since the last snapshot that has cells (cells, parts
- * or label_parts of Snap); returns a copy of the new counts.
+ * or label_parts of Snap).
  * @param {Counts} counts
  * @param {number[]} changes
- * @returns {Counts}
  */
-function changed(counts, changes) {
+function add_changes(counts, changes) {
 	let at = 0;
 	for (let i = 0; i < changes.length; i += 3) {
 		at += changes[i];
 		counts.objects[at] += changes[i + 1];
 		counts.bytes[at] += changes[i + 2];
 	}
-	return { objects: counts.objects.slice(), bytes: counts.bytes.slice() };
 }
 
 /**
@@ -369,16 +367,8 @@ class Model {
 		 * The indices of the snapshots that have cells; of the others only sums are known.
 		 * @type {number[]}
 		 */
-		this.full = [];
-		/**
-		 * By snapshot, of those in full: of records, and below of pairs and of label_pairs.
-		 * @type {Counts[]}
-		 */
-		this.counts = [];
-		/** @type {Counts[]} */
-		this.pair_counts = [];
-		/** @type {Counts[]} */
-		this.label_counts = [];
+		this.full = [...data.snaps.keys()].filter(i => data.snaps[i].cells);
+		this.counts = this.first_counts();
 		/**
 		 * What kept() keeps.
 		 * @type {Map<string, any>}
@@ -387,7 +377,6 @@ class Model {
 		this.read_tree();
 		this.list_children();
 		this.read_records();
-		this.read_snaps();
 	}
 
 	/** Fills parent and is_topmost. */
@@ -436,19 +425,28 @@ class Model {
 		}
 	}
 
-	/** Fills full and the counts. */
-	read_snaps() {
-		const counts = no_counts(this.record_count), of_pairs = no_counts(this.pairs.length);
-		const of_labels = no_counts(this.label_pairs.length);
-		this.data.snaps.forEach((snap, i) => {
-			if (!snap.cells) {
-				return;
-			}
-			this.counts[i] = changed(counts, snap.cells);
-			this.pair_counts[i] = changed(of_pairs, snap.parts || []);
-			this.label_counts[i] = changed(of_labels, snap.label_parts || []);
-			this.full.push(i);
+	/** The counts before the first snapshot: of records, of pairs and of label_pairs. */
+	first_counts() {
+		return { snapshot: -1, all: no_counts(this.record_count),
+			pairs: no_counts(this.pairs.length), labels: no_counts(this.label_pairs.length) };
+	}
+
+	/**
+	 * The counts of a snapshot of full; they are valid until the next call. One copy is kept, which
+	 * goes on from snapshot to snapshot, as copies of all may not fit in memory.
+	 * @param {number} snapshot
+	 */
+	counts_of(snapshot) {
+		const counts = this.counts.snapshot > snapshot ? this.first_counts() : this.counts;
+		this.full.filter(i => i > counts.snapshot && i <= snapshot).forEach(i => {
+			const { cells = [], parts = [], label_parts = [] } = this.data.snaps[i];
+			add_changes(counts.all, cells);
+			add_changes(counts.pairs, parts);
+			add_changes(counts.labels, label_parts);
 		});
+		counts.snapshot = snapshot;
+		this.counts = counts;
+		return counts;
 	}
 
 	/**
@@ -500,7 +498,7 @@ class Model {
 	estimates_of_thread(snapshot, thread) {
 		const { own = [] } = this.data, { rate } = this.data.snaps[snapshot];
 		const sums = no_estimates(this.record_count);
-		const { objects, bytes } = this.counts[snapshot], shared = this.pair_counts[snapshot];
+		const { all: { objects, bytes }, pairs: shared } = this.counts_of(snapshot);
 		for (let r = 0; r < this.record_count; r++) {
 			if (bytes[r] && (thread === ALL || own[r] === thread)) {
 				add_estimate(sums, r, objects[r], bytes[r], rate);
@@ -521,7 +519,7 @@ class Model {
 	 * @param {(record: number, label: number, objects: number, bytes: number) => void} take
 	 */
 	each_label(snapshot, take) {
-		const counts = this.counts[snapshot], told = this.label_counts[snapshot];
+		const { all: counts, labels: told } = this.counts_of(snapshot);
 		this.label_pairs.forEach(({ record, index }, i) => {
 			const objects = counts.objects[record], bytes = counts.bytes[record];
 			if (told.objects[i] || told.bytes[i]) {

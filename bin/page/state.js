@@ -61,9 +61,9 @@ function address() {
 	/** @type {{[letter: string]: string}} */
 	const said = {};
 	location.hash.slice(1).split('&').forEach(part => {
-		const at = part.indexOf('='), key = part.slice(0, at);
+		const [key, ...text] = part.split('=');
 		try {
-			said[key] = decodeURIComponent(part.slice(at + 1));
+			said[key] = decodeURIComponent(text.join('='));
 		} catch (error) {
 			said[key] = '';
 		}
@@ -143,8 +143,8 @@ function change(changes) {
 	if (changes.colour === 'growth' && state.compared === null) {
 		state.compared = view.model.full[0];
 	}
-	write_address();
 	show(changes);
+	write_address();
 }
 
 /**
@@ -198,14 +198,20 @@ function take_sums() {
 	}
 }
 
-/** Sets the controls to what the state says. */
+/** Sets the controls to what the state says; the list of parts may lack the one that is shown. */
 function set_controls() {
-	const { compared, search, zoomed } = state;
+	const { compared, search, zoomed } = state, part = String(state.part);
 	const by_age = /** @type {HTMLElement} */ (element('colour').querySelector('[value=age]'));
 	by_age.hidden = !view.ages;
 	control('snap').value = String(state.snapshot);
 	control('from').value = compared === null ? '' : String(compared);
-	control('thread').value = String(state.part);
+	const thread = control('thread');
+	thread.value = part;
+	if (thread.value !== part) {
+		const { text } = view.model.choices().filter(choice => choice.part === state.part)[0];
+		thread.append(option(text, part));
+		thread.value = part;
+	}
 	control('metric').value = state.metric;
 	control('colour').value = state.colour;
 	control('whole').checked = state.is_whole;
@@ -361,17 +367,22 @@ function listen_to(id, changes, event = 'onchange') {
  */
 function listen_to_graph() {
 	const graph = element('flame');
+	/** @type {Box | undefined} */
+	let clicked;
 	graph.onclick = event => {
-		const box = box_at(event);
-		if (box) {
-			view.focused = box.node;
-			change({ zoomed: box.node });
+		// the first click of a double one has zoomed: another box may be here now
+		if (event.detail > 1) {
+			return;
+		}
+		clicked = box_at(event);
+		if (clicked) {
+			view.focused = clicked.node;
+			change({ zoomed: clicked.node });
 		}
 	};
-	graph.ondblclick = event => {
-		const box = box_at(event);
-		if (box) {
-			change({ name: view.model.name_of[box.node] });
+	graph.ondblclick = () => {
+		if (clicked) {
+			change({ name: view.model.name_of[clicked.node] });
 		}
 	};
 	graph.onmousemove = event => {
@@ -402,17 +413,13 @@ function listen_to_controls() {
 }
 
 /**
- * Sets the events of the page, but those of tabs (report.js) and of the buttons of live.js; called
- * once, at the start. Until begin() has shown a process, most of them throw; begin() then takes
- * from the address what they have changed.
- * @param {(process: number) => void} open  shows another process
+ * Sets the events of the page that may come before begin() has shown a process; called once, at
+ * the start.
+ * @param {(process: number) => void} open  shows another process, or the first one
  */
 function listen(open) {
-	listen_to_controls();
-	listen_to_graph();
-	document.addEventListener('keydown', take_key);
 	window.addEventListener('hashchange', () => {
-		if (process_of_address() !== state.process) {
+		if (!view.is_begun || process_of_address() !== state.process) {
 			open(process_of_address());
 			return;
 		}
@@ -437,6 +444,11 @@ function listen(open) {
  */
 function begin(process, kept = { rows: 25, focused: 0, folds: new Map() }) {
 	const model = view.models[process];
+	if (!view.is_begun) {
+		listen_to_controls();
+		listen_to_graph();
+		document.addEventListener('keydown', take_key);
+	}
 	Object.assign(view, { is_begun: true, model, data: model.data, hues: [],
 		ordered: { key: '', list: [] }, laid: { key: '', boxes: [] } }, kept);
 	state.process = process;

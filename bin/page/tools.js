@@ -281,13 +281,14 @@ function css(name) {
 
 /**
  * Empties a canvas and gives it a height; returns what draws on it. Both are in pixels of the page
- * (CSS); the canvas itself has the pixels of the screen.
+ * (CSS); the canvas itself has the pixels of the screen, or less, as browsers show none that is
+ * higher than 32767 pixels.
  * @param {string} id
  * @param {number} height
  */
 function painter(id, height) {
 	const canvas = /** @type {HTMLCanvasElement} */ (element(id));
-	const ratio = window.devicePixelRatio || 1;
+	const ratio = Math.min(window.devicePixelRatio || 1, 32767 / height);
 	const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'));
 	canvas.width = canvas.clientWidth * ratio;
 	canvas.height = height * ratio;

@@ -180,7 +180,19 @@ for my $order ([@later], [reverse @later]) {
 	($code, $out, $err) = jeprof('top', '--sum', "--base=$first", @$order);
 	like($out, qr/ 3\ds  load_table/, 'top --sum --base: ages of all') or diag $out, $err;
 }
+($code, $out, $err) = jeprof('top', '--sum', @later);
+like($out, qr/\A\w+, 2 profiles added up: live /, 'top --sum: the title tells no process of one') or diag $out;
+($code, $out, $err) = jeprof('flame', '-o', '-', '--sum', @later);
+like($out, qr/>\w+, 2 profiles added up: /, 'nor that of flame') or diag $err;
 is((jeprof('--text', $aged))[0], 0, 'the table of old');
+{
+	my $unknown = spew("$dir/unknown.heap", slurp($aged) =~ s/(?<=^# jemalloc\.)(?=profiled_ms|start_time|opened_time)./X/gmr);
+	($code, $out, $err) = jeprof('top', '--older=10s', $unknown);
+	is($code, 0, '--older, of an unknown time') or diag $err;
+	($code, $out, $err) = jeprof('top', '--older=3d', $unknown);
+	is($code, 3, 'beyond what columns tell: a doubt');
+	like($err, qr/does not say how long it was profiled: of ages above 16h only that is known$/m, 'and why');
+}
 ok((jeprof('flame', '--older=16s', '--focus=a|.', $aged))[1] =~ / \(--focus=a\|\.\): \S+ older than 16s</, 'flame: its title says what is shown');
 for my $words (['top', '--older=16s'], ['top', '--younger=16s'], ['flame', '--older=16s'], ['--text', '--older=16s']) {
 	($code, $out, $err) = jeprof(@$words, "--base=$aged", $aged);

@@ -197,6 +197,8 @@ jeprof('report', '-o', 'h.html', $large);
 like(slurp('h.html'), qr/Growing 40\.1M\/min for 25 min, killed at 1\.98G of 2\.00G.*<line [^>]*stroke-dasharray.*dashed: the limit/s, 'report: with the limit');
 like((jeprof('ls', told({ end => 'ended' }, line(0, 0, 0))))[1], qr/^hand\.heap: ended at 3\.0M$/m, 'no rss, no limit, no growth');
 like((jeprof('ls', told({ end => 'killed' })))[1], qr/^hand\.heap: killed$/m, 'no second');
+like((jeprof('ls', told({ end => 'killed' }, '1770000000000 0 0 0 0 5 9 8')))[1], qr/^hand\.heap: killed$/m, 'no size in it');
+like((jeprof('ls', told({ grown => 60 << 20, grown_ms => 60_000 })))[1], qr/^hand\.heap: growing 60\.0M\/min for 60 s$/m, 'growth alone');
 like((jeprof('ls', told({ end => "k\e[1mx", grown => 'x', grown_ms => 0 }, line(0, 5, 5), 'x', '1 2 3', line(1, 5, 5))))[1], qr/^hand\.heap: k\?\[1mx at 5B of 5B$/m, 'forged words and lines');
 is((jeprof('ls', told({}, map { line($_, $_ + 1, 0) } 0 .. 3599)))[1] =~ /^3600 seconds, 20 are shown \(-n 3600\)$/m, 1, 'an hour');
 is(scalar(() = (jeprof('ls', '-n', 3600, 'hand.heap'))[1] =~ /^20.*Z +/mg), 3600, 'all of it');

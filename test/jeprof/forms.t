@@ -308,7 +308,7 @@ like((jeprof('--text', "--diff_base=$dump", $dump))[1], qr/\A\z/, '--diff_base i
 # What needs real code: list, disasm, symbols, files, inlined functions
 SKIP: {
 	my ($library) = libraries();
-	skip 'no libjemalloc.so.2 or gcc', 16 unless $library && which('gcc');
+	skip 'no libjemalloc.so.2 or gcc', 19 unless $library && which('gcc');
 	my $program = build('lines.c', <<'C', '-no-pie', '-fno-pie');
 #include <stdlib.h>
 void *volatile sink;
@@ -323,11 +323,18 @@ int main(void) { for (int i = 0; i < 50; i++) { holder(); } return 0; }
 C
 	my $real = dump_of($library, 'lg_prof_sample:0', $program);
     SKIP: {
-		skip 'no line tool', 8 unless line_tool();
+		skip 'no line tool', 10 unless line_tool();
 		($code, $out) = jeprof('--list=^holder$', $program, $real);
 		like($out, qr/^ROUTINE =+ holder in .*lines\.c$/m, '--list: head');
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d\s+8: \tsink = malloc\(300000\);$/m,
 			'--list: the sum beside its line');
+		my $text = slurp("$dir/lines.c");
+		spew("$dir/lines.c", join "\n", (split /\n/, $text)[0 .. 7]);
+		like((jeprof('--list=^holder$', $program, $real))[1], qr/8: \tsink = malloc\(300000\);\n\z/, '--list: a last line without its end');
+		spew("$dir/lines.c", join "\n", (split /\n/, $text)[0 .. 6]);
+		($code, $out, $err) = jeprof('--list=^holder$', $program, $real);
+		like("$code $err", qr/^3 .*lines\.c: is another version: it has no line 8$/ms, '--list: a file that is shorter');
+		spew("$dir/lines.c", $text);
 		($code, $out) = jeprof('--files', '--text', $program, $real);
 		like($out, qr/^\s+\d+\.\d\s+\d+\.\d%.*lines\.c$/m, '--files');
 		($code, $out) = jeprof('--inlines', '--text', $program, $real);
@@ -347,6 +354,8 @@ C
 		($code, $out, $err) = jeprof('--tools=objdump:/bin/false', '--disasm=^holder$', $program, $real);
 		is($code, 3, '--disasm where objdump fails: a doubt');
 		like($err, qr/^jeprof: \Q$program\E: objdump failed: no instructions$/m, 'which is told');
+		($code, $out, $err) = jeprof('--tools=objdump:/bin/true', '--disasm=^holder$', $program, $real);
+		like("$code $err", qr/^3 .*: no instructions: it has no symbol holder \(stripped\?\)$/ms, '--disasm of a stripped file');
 	}
 	{
 		my $text = <<'C';
@@ -398,6 +407,22 @@ unlike($err, qr/added up/, '--sum: no warning');
 ($code, $out, $err) = jeprof('top', "$data/counts.heap", $dump);
 like($out, qr/978\.6K/, 'top of several: the last');
 like($err, qr/2 profiles: the last one is shown/, 'and that is said');
+# The script of a flame graph of nothing: no share of 0, and what a search without a word says.
+SKIP: {
+	skip 'no node', 1 unless which('node');
+	my ($script) = (jeprof('flame', '-o', '-', $dump))[1] =~ /<script><!\[CDATA\[\n(.*)\]\]><\/script>/s;
+	spew("$dir/flame.js", <<'JS' . $script . <<'END');
+var acts = {}, words = ['a', ''], told = { textContent: 'usual', style: {}, addEventListener(kind, act) { acts.search = act; } };
+var part = { getAttribute() { return '0'; }, textContent: 'all: 0B, 0.0%' };
+var box = { dataset: { v: '0' }, getElementsByTagName() { return [part]; }, getAttribute() { return 'f'; }, setAttribute() {}, addEventListener() {} };
+globalThis.document = { getElementById() { return told; }, querySelectorAll() { return [box]; }, addEventListener() {} };
+globalThis.prompt = () => words.shift();
+JS
+acts.search(); console.log(told.textContent); acts.search(); console.log(told.textContent);
+END
+	is((run('node', "$dir/flame.js"))[1], "/a/: 0.0%\nusual\n", 'flame: a search');
+}
+
 # --list: a stack counts once in a routine that is on it twice, by two calls.
 {
 	my $at = 0x7f1200000000;

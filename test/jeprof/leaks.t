@@ -88,6 +88,35 @@ for my $bad ('fast', '1M/week', '-1') {
 	is((jeprof('leaks', "--gate=$bad", @dump))[0], 2, "--gate $bad: exit 2");
 }
 
+# A name that is missing fails no gate that is held; the JSON tells the gate.
+{
+	rename "$dir/serve", "$dir/away" or die;
+	is((jeprof('leaks', @dump))[0], 3, 'names are missing: exit 3');
+	is((jeprof('leaks', '--gate=1G', @dump))[0], 0, 'and 0 with a gate that is held');
+	is((jeprof('leaks', '--gate=9K', @dump))[0], 3, 'and 3 past it');
+	rename "$dir/away", "$dir/serve" or die;
+}
+for my $case (['11K', 0, 11264], ['9K', 1, 9216]) {
+	my $gate = JSON::PP::decode_json((jeprof('leaks', '--json', "--gate=$case->[0]", @dump))[1])->{gate};
+	is(join(' ', $gate->{per_minute}, $gate->{past} ? 1 : 0), "$case->[2] $case->[1]", "the gate $case->[0] in JSON");
+}
+is(JSON::PP::decode_json((jeprof('leaks', '--json', @dump))[1])->{gate}, undef, 'without one null');
+
+# All that is judged lies in one second of the clock, the series does not.
+{
+	my @same = map { one($_, { leak => 7000 + 10000 * $_ }, pid => 81) } 0 .. 25;
+	my $at = -1;
+	for my $name (@same) {
+		$at++;
+		my $time = sprintf '20260102T0300%02d.000Z', $at < 24 ? 7 : 9;
+		my $text = slurp($name) =~ s/dump_time=\S+/dump_time=$time/r;
+		spew($name, $text);
+	}
+	($code, $out, $err) = jeprof('leaks', '--gate=1K', @same);
+	is($code, 3, 'a suspect without times of its own has the rate of the series') or diag $out, $err;
+	unlike($err, qr/uninitialized/, 'and none is undefined');
+}
+
 # Long series, several processes, no times, samples.
 my @long = map { my $n = $_; one($n,
 		{ leak => 1000 * (50 + 3 * $n + 40 * ($n % 3)), queue => 1000 * (50 + 40 * ($n % 3)),
@@ -100,6 +129,8 @@ is(suspects(@undated[3, 9, 10, 0 .. 2, 4 .. 8]), 'leak=none',
 ($code, $out, $err) = jeprof('leaks', '--gate=1', @undated);
 is($code, 1, 'no times: no gate');
 like($err, qr/have no times/, 'and why');
+like($out, qr/ leak < main$/m, 'behind the table');
+is(JSON::PP::decode_json((jeprof('leaks', '--json', '--gate=1', @undated))[1])->{gate}{past}, undef, 'null in JSON');
 my @few = map { one($_, { leak => 1000 * (1 + int($_ / 3)) }, pid => 80, rate => 524288) } 0 .. 8;
 like((jeprof('leaks', @few))[2],
 	qr/^jeprof: a leak of small objects that grew by less than about 6\.1M cannot be told from chance: one sample for each 512\.0K$/m, 'what cannot be seen');

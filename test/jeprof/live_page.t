@@ -283,6 +283,79 @@ console.log(threads.length, children.length - 1, children[children.length - 1].t
 JS
 is((run('node', 'threads.js'))[1], "300 101 200 more 100\n", 'many threads');
 
+# Events before the first profile do nothing.
+spew('early.js', $head . <<'JS');
+var said = {};
+document.addEventListener = globalThis.addEventListener = (kind, act) => { said[kind] = act; };
+globalThis.fetch = () => new Promise(() => {});
+lent.follow();
+var acts = [() => said.keydown({ key: 'w', target: { tagName: 'BODY' } }), () => said.hashchange(), () => element('metric').onchange(), () => element('flame').onmousemove({ clientX: 1, clientY: 1 }), () => element('way').onclick()];
+console.log(acts.map(act => { try { act(); return 'done'; } catch (error) { return / is not a function/.test(error.message) ? 'none' : error.message; } }).join(' '));
+JS
+is((run('node', 'early.js'))[1], "none done none none none\n", 'events before the first profile');
+
+# A profile of which no model can be made is not kept.
+spew('broken.js', $reader . <<'JS');
+var whole = globalThis.Int32Array;
+globalThis.Int32Array = class { constructor() { throw new Error('no memory'); } };
+try { add(2, []); } catch (error) { console.log(error.message, lent.view.data.snaps.length); }
+globalThis.Int32Array = whole;
+add(3, []);
+console.log(lent.view.data.snaps.map(snap => snap.time).join(' '));
+JS
+is((run('node', 'broken.js'))[1], "no memory 1\n1 3\n", 'a profile without a model');
+
+# A double click chooses the function of the box that its first click hit, wherever that is then.
+spew('double.js', $reader . <<'JS');
+function deep(names, bytes) { return { ...sample('', bytes), frames: names.split(' ').map(name => ({ name, line: '', module: 'serve' })) }; }
+add(2, [deep('a b c d e main', 90000), deep('wide main', 90000)]);
+lent.change({ direction: 'flame' });
+element('flame').getBoundingClientRect = () => ({ left: 0, top: 0 });
+var wide = lent.view.laid.boxes.find(box => lent.view.data.names[lent.view.model.name_of[box.node]] === 'wide'), at = { clientX: wide.x + 2, clientY: wide.y + 2 };
+[1, 2].forEach(detail => element('flame').onclick({ ...at, detail }));
+element('flame').ondblclick({ ...at, detail: 2 });
+console.log(lent.view.data.names[Number(/f=(\d+)/.exec(location.hash)[1])]);
+JS
+is((run('node', 'double.js'))[1], "wide\n", 'a double click');
+
+# The address has what is shown: also of a node that holds nothing. A part of it without "=" is nothing.
+spew('address.js', $reader . <<'JS');
+add(2, [sample('large', 5000)]);
+var { model, data } = lent.view;
+lent.change({ zoomed: model.name_of.findIndex(name => data.names[name] === 'large') });
+console.log(location.hash);
+lent.change({ snapshot: 0 });
+console.log(location.hash);
+JS
+like((run('node', 'address.js'))[1], qr/^#.*\bz=\d+.*\n#s=0&z=1$/m, 'the address after a zoom that ended');
+spew('parts.js', $head . <<'JS');
+globalThis.fetch = () => new Promise(() => {});
+location.hash = '#q1';
+lent.follow();
+lent.add_profile({ time: 1, period: 1, comments: {}, samples: [] });
+console.log(element('find').value || 'none');
+JS
+is((run('node', 'parts.js'))[1], "none\n", 'a part of the address without a value');
+
+# A graph of the deepest stacks is not higher than browsers draw.
+spew('high.js', $reader . <<'JS');
+add(2, [{ ...sample('', 90000), frames: [...Array(4000).keys()].map(i => ({ name: 'f' + i, line: '', module: 'serve' })) }]);
+var { height, style } = element('flame');
+console.log(height > 30000 && height <= 32767, parseInt(style.height) > 4000 * 18);
+JS
+is((run('node', 'high.js'))[1], "true true\n", 'the deepest graph');
+
+# Counts of snapshots in any order.
+spew('order.js', $head . <<'JS');
+var data = lent.make_data([0, 1, 2, 3].map(n => lent.make_snapshot(read(n + '.pb.gz')))), sums = order => {
+	var m = new Model(data), told = [];
+	order.forEach(s => { told[s] = Array.from(m.estimates(s, -1).bytes).join(); });
+	return told.join(' ');
+};
+console.log(sums([0, 1, 2, 3]) === sums([2, 0, 3, 1]));
+JS
+is((run('node', 'order.js'))[1], "true\n", 'snapshots in any order');
+
 # Results of the model are kept, up to a number.
 spew('kept.js', $head . <<'JS');
 var m = new Model(lent.make_data([lent.make_snapshot(read('0.pb.gz'))])), counted = 0;

@@ -219,6 +219,15 @@ like("$code $err", qr/^3 jeprof: less\.pb: the difference of two profiles: count
 like("$code $out$err", qr/^3 main;cache 7\njeprof: less\.collapsed: the difference .* below 0: 1;/, 'collapsed: counts below 0');
 is(rows(spew('twice.pb', counted('bytes', "\3") x 2)), "exit 1: jeprof: twice.pb: a damaged profile of pprof\n", 'pprof: two in one file');
 
+is(rows(spew('typed.pb', counted('bytes', "\3") . text_field(5, text_field(1, 'id') . field(2, 3)))), "exit 1: jeprof: typed.pb: a damaged profile of pprof\n", 'pprof: bytes for a number');
+
+# Names of interpreters stay as they are; those of compilers get their short form.
+my $script = "main;GET /a 3\nmain;POST /a 4\nmain;a---b;x 5\nmain;slot[1];f (a.py:1) 1\nmain;slot[2];f (b.py:1) 2\n";
+is((jeprof('--collapsed', spew('script.collapsed', $script)))[1], $script =~ s/a---b/a- - -b/r, 'names that are no C++');
+is((jeprof('--collapsed', spew('cxx.collapsed', "std::vector<int>::push_back(int const&);operator new(unsigned long) 5\nhold.isra.0 6\n")))[1], "hold 6\nstd::vector::push_back;operator new 5\n", 'names of C++');
+my $odd = JSON::PP::decode_json((jeprof('top', '--json', spew('odd.collapsed', "a\xed\xa0\x80b 1\n")))[1]);
+is($odd->{rows}[0]{function}, "a\xed\xa0?b", 'a surrogate is no character');
+
 # What a later version of the form may have: fields of fixed width; and many comments.
 my $later = "\xa1\1" . 'x' x 8 . "\xad\1" . 'x' x 4 . field(13, 1) x 1500;
 is(rows(spew('later.pb', counted('bytes', "\3") . $later)), 'main=3/0', 'pprof: fields of fixed width, 1500 comments');

@@ -90,6 +90,14 @@ is(-s 'm.html' ? 1 : 0, 1, 'and there is a report');
 is($code, 137, 'run: killed by signal 9: 128 + 9');
 cmp_ok(scalar(() = glob 'kept/*.f.heap'), '>', 0, '--dumps: the profiles are there');
 is((jeprof(@run, '--dumps', 'kept', $app, 0, 0))[0], 2, '--dumps: not where profiles are');
+{
+	my $as = -x $jeprof =~ s{[^/]*$}{jeprofctl}r ? 'is now' : 'was in its last profile, if it has written one';
+	($code, $out, $err) = jeprof(@run, '-o', 'left.html', '--', 'sh', '-c', "$app 0 3 >/dev/null 2>&1 </dev/null & sleep 1");
+	like($err, qr/^jeprof: process \d+ still runs: the report has it as it $as; later: /m, 'what the report has of a process that still runs');
+}
+mkdir 'mine';
+is((jeprof(@run, '--dumps', 'mine', '--', 'sh', '-c', 'kill -9 $$'))[0], 137, 'no profile comes out');
+is(-d 'mine' ? 1 : 0, 1, '--dumps: a directory that was there stays');
 
 # A program that frees all before its end: a profile near its peak, which the next command names.
 {
@@ -190,6 +198,7 @@ for my $case ([[], 2, qr/run takes a command/],
 	[['--thread=*', $app], 2, qr/all threads are shown here, or one/],
 	(map { [["--rate=$_", $app], 2, qr/^jeprof: --rate takes a size as 64K, 1\.5M, 1 or more and below 2\^63; '$_' is none$/] } 'x', 0, '9223372036854775808', '18446744073709551616', '9999999999999G'), [['-o', '-', $app], 2, qr/to a file/],
 	[['-o', 'none/r.html', $app, 0, 0], 1, qr/No such file/],
+	[['-o', '/proc/self/comm', $app, 0, 0], 1, qr{^jeprof: /proc/self/comm: }],
 	[['./other'], 1, qr/for another kind of machine/], [['--', $app, 0, 0], undef, undef],
 	$static ? [['./static', 0, 0], 1, qr/a static program: nothing can be preloaded/] : (),
 	$debian ? [["--lib=$debian", $app], 1, qr/not this library/] : ()) {
