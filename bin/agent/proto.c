@@ -29,7 +29,7 @@ try_room(proto_t *p, size_t more) {
 	if (p->room - p->len >= more) {
 		return true;
 	}
-	size_t room = p->room * 2 + more + 256;
+	size_t room = (p->room < PROTO_MAX / 2 ? p->room * 2 : PROTO_MAX) + more + 256;
 	bool fits = more <= PROTO_MAX && p->len + more <= PROTO_MAX;
 	unsigned char *data = fits ? realloc(p->data, room) : NULL;
 	if (data == NULL) {

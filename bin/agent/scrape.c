@@ -326,7 +326,8 @@ start_session(job_t *j, const start_t *start) {
 		return reply.error == EALREADY ? EALREADY : answer_refusal(j, &reply);
 	}
 	unsigned long long session = strtoull(reply.text, &end, 10);
-	if (session == 0 || *end != '\0') {
+	/* A line with a warning may follow: that no profile can be written to files there. */
+	if (session == 0 || (*end != '\0' && *end != '\n')) {
 		answer_line(&j->answer, 503, "%d %s: it answers to a start with no number of a session",
 		    j->target.pid, j->target.name);
 		return EBADMSG;
@@ -1092,8 +1093,7 @@ scrape_tick(int64_t now_ms) {
 			continue;
 		}
 		answer_t answer = {0};
-		answer_line(&answer, 503, ending ? "jeprofd is ending"
-		    : LATE);
+		answer_line(&answer, 503, ending ? "jeprofd is ending" : LATE);
 		j->done(j->arg, &answer);
 		j->done = NULL;
 		count++;

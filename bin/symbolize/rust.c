@@ -120,7 +120,7 @@ reference_read(reader_t *r, void (*read)(reader_t *)) {
 
 /* ---- identifiers that are not ASCII: Punycode (RFC 3492) with '_' in the place of '-' ---- */
 /*
- * Reads the next distance of at most 2^32: digits a-z, 0-9 (0 to 35), the lowest first, of which
+ * Reads the next distance, below 2^32: digits a-z, 0-9 (0 to 35), the lowest first, of which
  * each but the last is at least its threshold. A threshold follows from the bias. False: damaged.
  */
 static bool
@@ -170,7 +170,7 @@ punycode_decode(const char *text, size_t len, uint32_t letters[LETTERS_MAX]) {
 	for (const char *c = text; c < end; c++)
 		at = *c == '_' ? c + 1 : at;
 	for (const char *c = text; c + 1 < at; c++) {
-		if (n == LETTERS_MAX)
+		if (n == LETTERS_MAX || *c < '0' || *c > 'z') /* no letter, digit or '_' */
 			return 0;
 		letters[n++] = (unsigned char)*c;
 	}

@@ -3,9 +3,8 @@
  *
  * Invariant: is_made is set in slot k (seen under bg.mtx) from the creation of thread k until it is
  * joined, and its tls from its start until then. It ends when is_on is false, or by itself when no
- * thread of the program is left. Locks: bg.mtx for creating
- * and ending threads, a mutex of each thread for its counters. Wakes need no lock: an arena may
- * call them with any lock held.
+ * thread of the program is left. Locks: bg.mtx for creating and ending threads, a mutex of each
+ * thread for its counters. Wakes need no lock: an arena may call them with any lock held.
  */
 #include "arena/background_thread.h"
 
@@ -300,7 +299,8 @@ bg_end_all_locked(void) {
 
 /*
  * Whether the caller is one of the threads: a user's hook there, also one that is called while the
- * thread ends, cannot wait for that end.
+ * thread ends, cannot wait for that end. (A new thread of the program that gets the TLS block of
+ * one that was joined just now may be taken for it, until its slot is cleared.)
  */
 static bool
 is_background_thread(void) {

@@ -11,7 +11,8 @@
  * A slab with all regions free leaves the bin and is deleted. Not so slabcur, because a pair of
  * malloc and free would create it anew each time: callers drop it (bin_drop_current_locked) at once
  * if the arena keeps no unused memory (arena_may_keep), or else in arena_trim(), if it was empty at
- * the trim before and nothing was taken from it since, or if all is to go.
+ * the trim before and nothing was taken from it since, or if all is to go. bin_put_pages_locked()
+ * drops one that is empty in any case.
  *
  * Everything here, and nfree and the bitmap of its slabs, is written under the bin's lock, which is
  * never held while pages are fetched or returned. slabcur, ring, idle, nholes, stats.curregs,

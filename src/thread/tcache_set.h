@@ -1,10 +1,10 @@
 /*
- * Changes of thread caches while the process runs, and explicit caches (tcache.create).
- * The functions tcache_* act on the calling thread's own cache and need no lock. tcaches_create()
- * and tcaches_destroy() take the lock `tcaches` of the table of explicit caches, and under it at
- * most a base's; tcaches_flush() and tcaches_get() read one entry of the table without a lock. No
- * cache is flushed while `tcaches` is held. The caller is inside the gate. Called by mallctl nodes
- * (ctl_thread.c), and by requests and frees that name an explicit cache (imalloc.c).
+ * Changes of thread caches while the process runs, and explicit caches (tcache.create). The
+ * functions tcache_* act on the calling thread's own cache and need no lock. tcaches_create() and
+ * tcaches_destroy() take the lock `tcaches` of the table of explicit caches, a leaf;
+ * tcaches_flush() and tcaches_get() read one entry of the table without a lock. No cache is flushed
+ * while `tcaches` is held. The caller is inside the gate. Called by mallctl nodes (ctl_thread.c),
+ * and by requests and frees that name an explicit cache (imalloc.c).
  */
 #pragma once
 

@@ -471,6 +471,7 @@ main(void) {
 	no_mark(true);
 	deadlines();
 	start("12", 200);
+	start("12\nno profile can be written in / (EACCES)", 200);
 	start("", 503);
 	start("x12", 503);
 	start("12x", 503);

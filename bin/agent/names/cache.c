@@ -54,6 +54,7 @@ static struct {
 int
 cache_begin(cache_t *c, const char *dir, uint64_t bytes_max) {
 	c->dir = -1;
+	c->is_for_disk = dir != NULL;
 	c->bytes_max = bytes_max != 0 ? bytes_max : dir != NULL ? DISK_BYTES : MEMORY_BYTES;
 	if (dir == NULL) {
 		return 0;
@@ -159,7 +160,7 @@ memory_drop(const char *key) {
 /* Adds a table to those in memory, in place of one with its key; takes fd. 0 or ENOMEM. */
 static int
 memory_keep(const cache_t *c, int fd, const char *key) {
-	uint64_t most = c->dir >= 0 && c->bytes_max > MEMORY_BYTES ? MEMORY_BYTES : c->bytes_max;
+	uint64_t most = c->is_for_disk && c->bytes_max > MEMORY_BYTES ? MEMORY_BYTES : c->bytes_max;
 	struct stat st;
 	char *copy = strdup(key);
 	if (copy == NULL || fstat(fd, &st) != 0) {

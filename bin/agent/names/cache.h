@@ -2,9 +2,8 @@
  * The cache of tables of names: files KEY.names (KEY: names.h) in a directory, shared by all
  * processes of its owner, or memory files of this process, which also hold what a full directory
  * cannot. Whenever a table is added, the least recently used ones above the limit are removed.
- * Called by names.c; main.c checks the
- * directory by cache_begin() and cache_doubt(); dead_store.c checks its own directory by
- * cache_doubt(). Any thread may call.
+ * Called by names.c; main.c checks the directory by cache_begin() and cache_doubt(); dead_store.c
+ * checks its own directory by cache_doubt(). Any thread may call.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 
 typedef struct cache_s {
 	int dir;            /* -1: in memory */
+	bool is_for_disk;   /* bytes_max is meant for a directory, though tables may lie in memory */
 	uint64_t bytes_max; /* limit of all tables together, kept to whenever this cache adds one */
 } cache_t;
 

@@ -5,8 +5,8 @@
  * as stdin, the table's file as stdout, and the files that its command line names, these by two
  * descriptors each (see descriptors_move()). It inherits no other file, as our descriptors are
  * close-on-exec, and of the environment only PATH, HOME and four variables that libdebuginfod
- * reads, XDG_CACHE_HOME among them. No
- * locks, no state: several threads may run one each. Called by names.c.
+ * reads, XDG_CACHE_HOME among them. No locks, no state: several threads may run one each. Called by
+ * names.c.
  */
 #include "maker.h"
 
@@ -165,6 +165,7 @@ child_start(const command_t *c, int in, int out, pid_t *pid) {
 	return err;
 }
 
+/* waitpid() that a signal does not end. */
 static pid_t
 reap(pid_t pid, int *status, int flags) {
 	pid_t done;

@@ -35,7 +35,7 @@ static struct {
 	atomic_b_t is_ready;
 	atomic_b_t thread_active_init; /* thread.prof.active of threads that get a record from now on */
 	atomic_b_t gdump;              /* prof.gdump */
-	atomic_u64_t listener_interval;    /* bytes between samples for a tracer; 0: none is attached */
+	atomic_u64_t listener_interval; /* bytes between samples for a tracer; 0: none is attached */
 	/* pac_new_maximum_hook while gdump is on; NULL before prof_switch_set_ready() */
 	void (*gdump_due)(void);
 } switches = {.mtx = MUTEX_INITIALIZER("prof_switch", WITNESS_RANK_PROF_MISC)};
@@ -104,10 +104,10 @@ prof_switch_has_listener(void) {
 }
 
 void
-prof_switch_listener_set(uint64_t rate) {
+prof_switch_listener_set(uint64_t interval) {
 	assert(prof_switch_is_ready());
 	gate_lock(&switches.mtx);
-	atomic_store_u64(&switches.listener_interval, rate, MO_RELAXED);
+	atomic_store_u64(&switches.listener_interval, interval, MO_RELAXED);
 	switches_apply_locked();
 	gate_unlock(&switches.mtx);
 }

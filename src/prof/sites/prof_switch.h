@@ -64,7 +64,7 @@ bool prof_switch_is_ready(void);
  * prof.active is off; 0: no longer. Does not call prof_switch_changed_hook: the mailbox tells
  * nothing of tracers. Called by prof_listen.c when boot is complete.
  */
-void prof_switch_listener_set(uint64_t rate);
+void prof_switch_listener_set(uint64_t interval);
 /* Whether a tracer has samples taken. */
 bool prof_switch_has_listener(void);
 extern HIDDEN atomic_b_t prof_switch_active;
