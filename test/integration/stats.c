@@ -303,7 +303,7 @@ test_mutexes_reset(void) {
 	is_uint(len, sizeof(v), "which stays as it is");
 }
 
-/* Each snapshot takes the lock of each bin once, also the first one that has the arena. */
+/* Each snapshot takes the lock of each bin once, but the first one that has the arena twice. */
 static void
 test_snapshots_of_arena(void) {
 	unsigned ind;
@@ -315,7 +315,7 @@ test_snapshots_of_arena(void) {
 		bail_out("no arena");
 	for (unsigned n = 1; n <= 3; n++) {
 		ctl_epoch();
-		is_uint(ctl_u64(ctl_name(name, "stats.arenas.%u.bins.0.mutex.num_ops", ind)), n,
+		is_uint(ctl_u64(ctl_name(name, "stats.arenas.%u.bins.0.mutex.num_ops", ind)), n + 1,
 		    "snapshot %u of an arena", n);
 	}
 }
