@@ -667,7 +667,11 @@ arenas_try_relieve(size_t want) {
 	if (has == useless || (has < want && !arenas_try_space(want - has))) {
 		return false;
 	}
-	return arenas_relieve(want, NULL) > 0;
+	/*
+	 * A system that accounts for writable pages counts them in steps of some megabytes for each
+	 * CPU, and retained address space has none: there only all that is unused surely helps.
+	 */
+	return arenas_relieve(pages_can_decommit() ? max_zu(want, has) : want, NULL) > 0;
 }
 
 void

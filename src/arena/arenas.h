@@ -165,10 +165,11 @@ size_t arenas_decaying(void);
 
 /*
  * To be called when the system has refused memory: returns unused memory to it, `want` bytes if
- * there are as many, from any arenas except those with the user's hooks. Returns false if nothing
- * was returned: nothing is unused, it would not suffice, or it did not help the last time and no
- * more has become unused since. No lock of the rank "arenas" or later may be held. After true, the
- * caller reports by arenas_relieve_end() whether its request succeeded.
+ * there are as many (all where the system accounts for writable pages), from any arenas except
+ * those with the user's hooks. Returns false if nothing was returned: nothing is unused, it would
+ * not suffice, or it did not help the last time and no more has become unused since. No lock of the
+ * rank "arenas" or later may be held. After true, the caller reports by arenas_relieve_end()
+ * whether its request succeeded.
  */
 bool arenas_try_relieve(size_t want);
 void arenas_relieve_end(bool has_helped);

@@ -85,10 +85,21 @@ record_new(size_t path_len) {
 	return r;
 }
 
-/* Whether the range of the record overlaps this one. */
+/*
+ * Whether the kernel has placed the object that starts here: the loader or the vdso. They stay as
+ * long as the process; so what lies in their range lies in a hole between their segments. The vdso
+ * itself does so where the loader has a hole of 64 KiB (aarch64).
+ */
+static bool
+is_of_kernel(uintptr_t start) {
+	return start == sys_auxval(AT_BASE) || start == sys_auxval(AT_SYSINFO_EHDR);
+}
+
+/* Whether an object in this range cannot have been there together with the record's. */
 static bool
 overlaps(const record_t *r, uintptr_t start, uintptr_t end) {
-	return r->start < end && start < r->end;
+	return r->start < end && start < r->end
+	    && (r->start == start || (!is_of_kernel(r->start) && !is_of_kernel(start)));
 }
 
 /*

@@ -1,6 +1,6 @@
 /*
  * arena/arenas.h: how many, which one a thread gets, what the hidden one and the next of an index
- * have of it, arenas by hand up to the limit.
+ * have of it, arenas by hand up to the limit, what goes where the system counts pages.
  */
 #include "core.h"
 #include "ctl.h"
@@ -379,6 +379,50 @@ limit_now(void *arg) {
 	_exit(p == NULL || elem_edata(emap_elem(p))->arena_ind != last ? 3 : 0);
 }
 
+/* A system where each page that could be written is counted (vm.overcommit_memory=2). */
+static int
+strict_open(const char *path, int flags, unsigned mode) {
+	if (strstr(path, "overcommit_memory") == NULL) {
+		return os_hooks_real.open(path, flags, mode);
+	}
+	int fd = memfd_create("fake", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, "2\n", 2) != 2 || lseek(fd, 0, SEEK_SET) != 0) {
+		abort();
+	}
+	return fd;
+}
+
+/* Before the first allocation, which asks the system. */
+__attribute__((constructor(101))) static void
+choose_system(void) {
+	static struct os_hooks_s hooks;
+	if (getenv("ARENAS_IS_STRICT") != NULL) {
+		hooks = os_hooks_real;
+		hooks.open = strict_open;
+		os_hooks = &hooks;
+	}
+}
+
+/* Address space without pages is nothing that it counts: if it refuses memory, all pages go. */
+static int
+child_strict(void) {
+	for (unsigned i = 0; i < 2; i++) {
+		int flags = MALLOCX_ARENA(i) | MALLOCX_TCACHE_NONE;
+		dallocx(keep(mallocx(4 << 20, flags)), flags);
+		if (i == 0) {
+			mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+		}
+	}
+	ok(pages_can_decommit() && pac_unused(&arenas_get(1)->pac) >= 4 << 20, "pages in one arena");
+	ok(ecache_npages(&arenas_get(0)->pac.retained) > 0, "address space in another one");
+	gate_enter(tls_get());
+	ok(arenas_try_relieve(PAGE), "something goes");
+	arenas_relieve_end(true);
+	gate_exit(tls_get());
+	is_uint(pac_unused(&arenas_get(1)->pac), 0, "the pages are among it");
+	return done_testing();
+}
+
 static void
 body(void) {
 	static struct test_result r;
@@ -401,5 +445,15 @@ body(void) {
 
 int
 main(int argc, char **argv) {
+	static const struct test_child children[] = {{"strict", child_strict}, {NULL, NULL}};
+	static const char *const env[] = {"ARENAS_IS_STRICT=1", NULL};
+	static struct test_result r;
+	if (argc > 1 && strcmp(argv[1], "--child=strict") == 0) {
+		test_children(argc, argv, children);
+	}
+	if (argc == 1) {
+		run_child_env(&r, "strict", env);
+		child_exits(&r, 0, "a system that counts the pages that could be written");
+	}
 	return core_run_all_pages(argc, argv, body);
 }

@@ -586,6 +586,11 @@ setup(void) {
 	ok(pages_can_purge_forced(), "the system gives pages up");
 	os_hooks = &hooks;
 	pages_boot_thp();
+	/* Where the size of huge pages follows from that of a page: 2 MiB, whatever this system has. */
+	size_t true_page = os_page_size;
+	os_page_size = 4096;
+	hpa_sys();
+	os_page_size = true_page;
 	nstime_now_hook = fake_now;
 }
 

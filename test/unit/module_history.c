@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "meta/base.h"
@@ -326,6 +327,71 @@ nwrong_look(void) {
 	return bad + (wrong_if(ngenerations() - before != seen.generations - should_before) ? 1 : 0);
 }
 
+/* ---- what the kernel places ---- */
+
+static int
+count_gone(void *ctx, const struct sys_module_s *m) {
+	unsigned *at = ctx;
+	at[0]++;
+	at[1] = (unsigned)(m->start - (uintptr_t)memory) / UNIT;
+	return 0;
+}
+
+/* In a child: the loader or the vdso, at `memory`, and objects in its hole, listed in any order. */
+static void
+in_hole(void *arg) {
+	static const struct object outer = {0, NUNITS, 0, 0, 0}, first = {3, 2, 0, 1, 0},
+	    later = {4, 2, 0, 2, 0};
+	unsigned at[2] = {0, 0};
+	memory = arg;
+	is_ours = true;
+	for (nloaded = 2; nadds < 10; nadds++) {
+		loaded[nadds % 2] = outer;
+		loaded[1 - nadds % 2] = first;
+		module_history_try_look();
+	}
+	is_uint(module_history_last(), 2, "one record each: neither takes the other's place");
+	ok(!module_history_has_shadows(2), "nor shadows it");
+	module_history_gone(count_gone, at, 2);
+	is_uint(at[0], 0, "both are there");
+	loaded[0] = outer;
+	nloaded = 1;
+	nsubs++;
+	module_history_try_look();
+	module_history_gone(count_gone, at, 2);
+	ok(at[0] == 1 && at[1] == 3, "one in the hole goes");
+	loaded[1] = later;
+	nloaded = 2;
+	nadds++;
+	module_history_try_look();
+	uint32_t now = module_history_last();
+	is_uint(now, 3, "another one comes there");
+	uintptr_t addr = (uintptr_t)memory + 4 * UNIT + 8;
+	ok(module_history_place(addr, 2, now) >= IMAGE_SHADOW_BASE, "and shadows the first");
+	ok(module_history_place(addr, 3, now) == addr, "not itself");
+	addr = (uintptr_t)memory + 8;
+	ok(module_history_place(addr, 2, now) == addr, "nor what is around");
+	_exit(done_testing());
+}
+
+static void
+test_hole(void) {
+	static struct test_result r;
+	static const struct {
+		unsigned long type;
+		const char *name;
+	} kinds[] = {{AT_BASE, "the loader"}, {AT_SYSINFO_EHDR, "the vdso"}};
+	for (unsigned i = 0; i < 2; i++) {
+		void *at = (void *)getauxval(kinds[i].type);
+		if (at == NULL) {
+			skip(1, "there is none");
+			continue;
+		}
+		test_fork(&r, in_hole, at);
+		child_exits(&r, 0, "%s has objects in its hole", kinds[i].name);
+	}
+}
+
 int
 main(void) {
 	unsigned bad = 0;
@@ -334,6 +400,7 @@ main(void) {
 	for (unsigned i = 0; i < NPATHS; i++) {
 		memset(paths[i], '/', i + 1);
 	}
+	test_hole();
 	is_ours = true;
 	bad += nwrong_look(); /* what the loader counts is not other than before the first look */
 	for (unsigned i = 0; i < 15000; i++) {

@@ -601,11 +601,23 @@ setup(void) {
 	opt_thp_min = MIN;
 }
 
-/* What the start of a process asks, with these answers. */
+/*
+ * What the start of a process asks, with these answers: a system of these pages, from which the
+ * size of its huge pages follows on some machines; on others a file says it.
+ */
 static void
-ask(void) {
+ask_with(size_t system_page) {
+	size_t true_page = os_page_size;
+	os_page_size = system_page;
 	pages_boot_thp();
 	piece_boot();
+	os_page_size = true_page;
+}
+
+/* A system with huge pages of 2 MiB, whatever this one has. */
+static void
+ask(void) {
+	ask_with(4096);
 }
 
 /* How often a piece is asked for under these circumstances, and what is said about it. */
@@ -617,14 +629,11 @@ child_off(void) {
 	return 0;
 }
 
-/* On some machines the size follows from that of a page, on others a file says it. */
 static int
 child_size(void) {
 	setup();
 	sys.size = "536870912\n";
-	os_page_size *= 4;
-	ask();
-	os_page_size /= 4;
+	ask_with(16384);
 	return child_off();
 }
 

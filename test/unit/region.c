@@ -217,10 +217,11 @@ box_of_most_parts(void) {
 	const image_root_t *root = region_root();
 	struct rlimit old, low;
 	getrlimit(RLIMIT_AS, &old);
-	low = (struct rlimit){.rlim_cur = mapped_bytes() + (400 << 10), .rlim_max = old.rlim_max};
-	setrlimit(RLIMIT_AS, &low);
-	while (root->nparts < IMAGE_PARTS && region_alloc(3000) != NULL) {
-	}
+	low = old;
+	do {
+		low.rlim_cur = mapped_bytes() + (400 << 10);
+		setrlimit(RLIMIT_AS, &low);
+	} while (root->nparts < IMAGE_PARTS && region_alloc(3000) != NULL);
 	setrlimit(RLIMIT_AS, &old);
 	uint64_t sites = root->sites, used = newest_part(root)->offset + newest_part(root)->bytes;
 	int err = to_box(used + (1 << 20));
