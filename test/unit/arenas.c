@@ -4,6 +4,7 @@
  */
 #include "core.h"
 #include "ctl.h"
+#include "strict.h"
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
@@ -379,30 +380,6 @@ limit_now(void *arg) {
 	_exit(p == NULL || elem_edata(emap_elem(p))->arena_ind != last ? 3 : 0);
 }
 
-/* A system where each page that could be written is counted (vm.overcommit_memory=2). */
-static int
-strict_open(const char *path, int flags, unsigned mode) {
-	if (strstr(path, "overcommit_memory") == NULL) {
-		return os_hooks_real.open(path, flags, mode);
-	}
-	int fd = memfd_create("fake", MFD_CLOEXEC);
-	if (fd < 0 || write(fd, "2\n", 2) != 2 || lseek(fd, 0, SEEK_SET) != 0) {
-		abort();
-	}
-	return fd;
-}
-
-/* Before the first allocation, which asks the system. */
-__attribute__((constructor(101))) static void
-choose_system(void) {
-	static struct os_hooks_s hooks;
-	if (getenv("ARENAS_IS_STRICT") != NULL) {
-		hooks = os_hooks_real;
-		hooks.open = strict_open;
-		os_hooks = &hooks;
-	}
-}
-
 /* Address space without pages is nothing that it counts: if it refuses memory, all pages go. */
 static int
 child_strict(void) {
@@ -446,7 +423,7 @@ body(void) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"strict", child_strict}, {NULL, NULL}};
-	static const char *const env[] = {"ARENAS_IS_STRICT=1", NULL};
+	static const char *const env[] = {STRICT_ENV, NULL};
 	static struct test_result r;
 	if (argc > 1 && strcmp(argv[1], "--child=strict") == 0) {
 		test_children(argc, argv, children);

@@ -3,6 +3,7 @@
  * go, where to, and that none is lost or kept.
  */
 #include "core.h"
+#include "strict.h"
 
 #include "extent/ahead.h"
 #include "extent/join.h"
@@ -1245,29 +1246,6 @@ body(void) {
 	nstime_now_hook = NULL;
 }
 
-/* A system where each page that could be written is counted (vm.overcommit_memory=2). */
-static int
-strict_open(const char *path, int flags, unsigned mode) {
-	if (strstr(path, "overcommit_memory") == NULL) {
-		return os_hooks_real.open(path, flags, mode);
-	}
-	int fd = memfd_create("fake", MFD_CLOEXEC);
-	if (fd < 0 || write(fd, "2\n", 2) != 2 || lseek(fd, 0, SEEK_SET) != 0) {
-		abort();
-	}
-	return fd;
-}
-
-/* Before the first allocation, which asks the system. */
-__attribute__((constructor(101))) static void
-choose_system(void) {
-	if (getenv("PAC_IS_STRICT") != NULL) {
-		hooks = os_hooks_real;
-		hooks.open = strict_open;
-		os_hooks = &hooks;
-	}
-}
-
 static bool
 can_read(const char *addr) {
 	int fd = memfd_create("to", MFD_CLOEXEC);
@@ -1363,7 +1341,7 @@ child_strict(void) {
 int
 main(int argc, char **argv) {
 	static const struct test_child children[] = {{"strict", child_strict}, {NULL, NULL}};
-	static const char *const env[] = {"PAC_IS_STRICT=1", NULL};
+	static const char *const env[] = {STRICT_ENV, NULL};
 	static struct test_result r;
 	if (argc > 1 && strcmp(argv[1], "--child=strict") == 0) {
 		test_children(argc, argv, children);
