@@ -8,6 +8,7 @@
 
 #include "arena/arenas.h"
 #include "arena/inspect.h"
+#include "arena/large.h"
 #include "extent/pac_hpa.h"
 #include "os/gate.h"
 #include "os/nstime.h"
@@ -383,19 +384,23 @@ limit_now(void *arg) {
 /* Address space without pages is nothing that it counts: if it refuses memory, all pages go. */
 static int
 child_strict(void) {
+	struct tls_s *t = tls_get();
+	free(keep(malloc(1)));
 	for (unsigned i = 0; i < 2; i++) {
-		int flags = MALLOCX_ARENA(i) | MALLOCX_TCACHE_NONE;
-		dallocx(keep(mallocx(4 << 20, flags)), flags);
+		gate_enter(t);
+		void *p = arena_large_malloc(arenas_get_or_init(i), 4 << 20, 0, false);
+		arena_large_dalloc(emap_edata(keep(p)));
+		gate_exit(t);
 		if (i == 0) {
 			mallctl("arena.0.purge", NULL, NULL, NULL, 0);
 		}
 	}
 	ok(pages_can_decommit() && pac_unused(&arenas_get(1)->pac) >= 4 << 20, "pages in one arena");
 	ok(ecache_npages(&arenas_get(0)->pac.retained) > 0, "address space in another one");
-	gate_enter(tls_get());
+	gate_enter(t);
 	ok(arenas_try_relieve(PAGE), "something goes");
 	arenas_relieve_end(true);
-	gate_exit(tls_get());
+	gate_exit(t);
 	is_uint(pac_unused(&arenas_get(1)->pac), 0, "the pages are among it");
 	return done_testing();
 }
