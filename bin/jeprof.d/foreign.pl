@@ -238,10 +238,10 @@ sub mapped {
 }
 
 # { number of a field => [values] } of a message: numbers, or bytes of what has a length. Fields
-# named in @$numbers are numbers, and those in @packed numbers that may be packed. Fields of fixed width are passed over if their
-# number is above 15: the form has none, but a later version may. Dies if the message is damaged, has
-# bytes for a number, other fields of fixed width or of another wire type, or more than 1000 of one number that the form
-# does not have: then it is some other data.
+# named in @$numbers are numbers, and those in @packed numbers that may be packed. Fields of fixed
+# width are passed over if their number is above 15: the form has none, but a later version may. Dies
+# if the message is damaged, has bytes for a number, other fields of fixed width or of another wire
+# type, or more than 1000 of one number that the form does not have: then it is some other data.
 sub fields {
 	my ($data, $numbers, @packed) = @_;
 	my %packed = map { $_ => 1 } @packed;

@@ -392,8 +392,9 @@ sub print_json {
 # Whether the suspects of a series have rates: its profiles have times, or one has ages.
 sub is_timed { return defined $_[0]{span} || $_[0]{stacks} ? 1 : 0 }
 
-# For --gate: a text for each process whose suspects together grow by $gate bytes a minute or more. Where the profiles are too few to judge and have no ages, the growth of
-# the whole process counts, by the course that the last one tells.
+# For --gate: a text for each process whose suspects together grow by $gate bytes a minute or more.
+# Where the profiles are too few to judge and have no ages, the growth of the whole process counts, by
+# the course that the last one tells.
 sub past_gate {
 	my ($option, $gate, @series) = @_;
 	my @past;

@@ -7,9 +7,9 @@
  * Invariant: a bad pair stores nothing (but of a range option the items before the bad one are
  * stored), and the rest of the string still counts. conf.h says which of several values of a key
  * holds. A bad pair that is repeated in one string is an error each time, but is reported again
- * only if CONF_REPORTED_MAX others were reported since. Locks: none; options
- * are read during boot in one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c
- * read the source texts, in any thread.
+ * only if CONF_REPORTED_MAX others were reported since. Locks: none; options are read during boot
+ * in one thread. Called by jemalloc_init.c and by tests; stats.c and ctl_opt.c read the source
+ * texts, in any thread.
  */
 #include "conf/conf.h"
 

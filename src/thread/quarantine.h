@@ -14,8 +14,8 @@
  * thread/tcache.h), and all that are freed by a thread with a tsd but no cache.
  *
  * Only the owner calls these functions, without a lock and inside the gate, but quarantine_has()
- * also outside; and a forked child, for threads that do not exist there. Called by
- * imalloc.c, icheck.c, tcache.c (flush), tsd.c (end), jemalloc_init.c (at exit).
+ * also outside; and a forked child, for threads that do not exist there. Called by imalloc.c,
+ * icheck.c, tcache.c (flush), tsd.c (end), jemalloc_init.c (at exit).
  */
 #pragma once
 

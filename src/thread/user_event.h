@@ -2,12 +2,12 @@
  * Functions of the user that are called in each thread as it allocates:
  * experimental.hooks.thread_event.
  *
- * They are checked at heartbeats, so a call is late by the bytes between two heartbeats at most,
- * which are strict from the first event on (thread/thread_event.h). In each thread the first
- * heartbeat after an event was added only starts its interval; a later one calls the function at
- * most once for bytes allocated and once for bytes freed. An entry stays for ever. The lock is a
- * leaf and is held only while an entry is added; heartbeats read the count first and then entries
- * that no longer change. Called by ctl_experimental.c and at heartbeats.
+ * They are checked at heartbeats (thread/thread_event.h), which are strict from the first event on,
+ * so a call is late by the bytes between two heartbeats at most. In each thread the first heartbeat
+ * after an event was added only starts its interval; a later one calls the function at most once
+ * for bytes allocated and once for bytes freed. An entry stays for ever. The lock is a leaf and is
+ * held only while an entry is added; heartbeats read the count first and then entries that no
+ * longer change. Called by ctl_experimental.c and at heartbeats.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
  * For unit tests of a system that counts each page that could be written (vm.overcommit_memory=2):
- * a process that test_children() starts with STRICT_ENV finds such a system from its first
- * allocation on. Other processes find the true one.
+ * strict_run_all() runs a part of the test in a child that finds such a system from its first
+ * allocation on, by its environment. Other processes find the true one.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "os/sys.h"
+#include "core.h"
 
-#define STRICT_ENV "TEST_IS_STRICT=1"
+#include "os/sys.h"
 
 static int
 strict_open(const char *path, int flags, unsigned mode) {
@@ -35,4 +35,20 @@ strict_choose(void) {
 		strict_hooks.open = strict_open;
 		os_hooks = &strict_hooks;
 	}
+}
+
+/* As core_run_all_pages(), after `strict` in a child with such a system; once. */
+TEST_FN int
+strict_run_all(int argc, char **argv, int (*strict)(void), void (*body)(void)) {
+	const struct test_child children[] = {{"strict", strict}, {NULL, NULL}};
+	static const char *const env[] = {"TEST_IS_STRICT=1", NULL};
+	static struct test_result r;
+	if (argc > 1 && strcmp(argv[1], "--child=strict") == 0) {
+		test_children(argc, argv, children);
+	}
+	if (argc == 1) {
+		run_child_env(&r, "strict", env);
+		child_exits(&r, 0, "a system that counts the pages that could be written");
+	}
+	return core_run_all_pages(argc, argv, body);
 }

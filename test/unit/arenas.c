@@ -427,15 +427,5 @@ body(void) {
 
 int
 main(int argc, char **argv) {
-	static const struct test_child children[] = {{"strict", child_strict}, {NULL, NULL}};
-	static const char *const env[] = {STRICT_ENV, NULL};
-	static struct test_result r;
-	if (argc > 1 && strcmp(argv[1], "--child=strict") == 0) {
-		test_children(argc, argv, children);
-	}
-	if (argc == 1) {
-		run_child_env(&r, "strict", env);
-		child_exits(&r, 0, "a system that counts the pages that could be written");
-	}
-	return core_run_all_pages(argc, argv, body);
+	return strict_run_all(argc, argv, child_strict, body);
 }
